@@ -29,7 +29,7 @@ from unis.runtime.interrupts import interrupts
 from unis.runtime.planning import plan_chain
 from unis.runtime.run import Options, Run
 from unis.runtime.running import running
-from unis.simulate.run import Summary, simulate
+from unis.simulate.run import SimulationSummary, simulate
 from unis.simulate.scenario import MachineCosts, scenario
 from unis.v1 import costs_pb2
 from unis.v1 import engine_pb2 as pb
@@ -173,7 +173,7 @@ def _simulated(
     chain: LoadedChain, costs: Mapping[str, float], policy: str, machine: MachineCosts
 ) -> float:
     seconds = _SIMULATED_SECONDS.get(policy, _SIMULATED_SECONDS_ELSE)
-    return Summary.of(simulate(scenario(chain, costs, policy, seconds, machine))).mpps
+    return SimulationSummary.of(simulate(scenario(chain, costs, policy, seconds, machine))).mpps
 
 
 def _means(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -88,7 +88,7 @@ def measure(
     settings: FairnessSettings, machine: Machine, report: Callable[[str], None]
 ) -> FairnessResult:
     """Measures both parts."""
-    bench = _Bench(settings, machine, report)
+    bench = _FairnessBench(settings, machine, report)
     return FairnessResult(
         machine=MachineSummary.this(len(machine.cpus)),
         cost=settings.cost,
@@ -158,7 +158,7 @@ def _windows(rounds: Rounds, arm: Arm) -> list[pb.MeasureReply]:
     return [windows[str(arm)] for windows in rounds]
 
 
-class _Bench:
+class _FairnessBench:
     def __init__(
         self, settings: FairnessSettings, machine: Machine, report: Callable[[str], None]
     ) -> None:

@@ -62,7 +62,7 @@ class Strike:
 Fault = tuple[Strike, ...]  # one strike, or two at once
 
 
-class Outcome(BaseModel):
+class FaultOutcome(BaseModel):
     """One fault, and its consequences."""
 
     fault: str
@@ -87,7 +87,7 @@ class FaultsResult(BaseModel):
     faults: int
     wrong: int
     kinds: dict[str, FaultCounts]
-    failures: list[Outcome]
+    failures: list[FaultOutcome]
 
 
 def draw_fault(dice: random.Random, *, with_source: bool) -> Fault:
@@ -241,7 +241,7 @@ class FaultInjector:
 
     # ------------------------------------------------------------------ one fault
 
-    def strike(self) -> Outcome:
+    def strike(self) -> FaultOutcome:
         """Injects one fault, and checks the consequences."""
         fault = draw_fault(self._dice, with_source=self._with_source)
         state = self._directory.read()
@@ -261,7 +261,7 @@ class FaultInjector:
             self.down()
             self.up()
         name = " and ".join(str(strike) for strike in fault)
-        return Outcome(fault=name, ends_the_run=ends, seconds=seconds, wrong=wrong)
+        return FaultOutcome(fault=name, ends_the_run=ends, seconds=seconds, wrong=wrong)
 
     def _check_end(self, fault: Fault, state: RunState) -> list[str]:
         if {"launcher", "guard"} <= {strike.target for strike in fault}:
@@ -367,9 +367,9 @@ def _until(
         time.sleep(_POLL_SECONDS)
 
 
-def summarise(seed: int, outcomes: Sequence[Outcome]) -> FaultsResult:
+def summarise(seed: int, outcomes: Sequence[FaultOutcome]) -> FaultsResult:
     """Counts and failures by fault."""
-    kinds: dict[str, list[Outcome]] = {}
+    kinds: dict[str, list[FaultOutcome]] = {}
     for outcome in outcomes:
         kinds.setdefault(outcome.fault, []).append(outcome)
     return FaultsResult(
@@ -393,7 +393,7 @@ def run_faults(
     cpu: int, seed: int, go_on: Callable[[int], bool], report: Callable[[str], None]
 ) -> FaultsResult:
     """Injects faults while `go_on(faults so far)` is true, then takes the run down."""
-    outcomes: list[Outcome] = []
+    outcomes: list[FaultOutcome] = []
     with tempfile.TemporaryDirectory(prefix="unis-bench-") as folder:
         name = f"bench-faults-{os.getpid()}"
         injector = FaultInjector(Path(folder), name, cpu, seed)

@@ -39,7 +39,7 @@ class Start:
         return [f"--vdev={device}" for device in self.devices]
 
 
-class Workload(ABC):
+class ProgramKind(ABC):
     """A kind of program, and of DPDK group. To add one: a subclass, and its line in `KINDS`."""
 
     group: GroupName
@@ -65,7 +65,7 @@ class Workload(ABC):
         """Folders in DPDK's that are its alone, and stay where it was killed."""
 
 
-class Secondary(Workload):
+class Secondary(ProgramKind):
     """A secondary process of the engine's group, on rings: any program that uses the ports it
     finds. Packets stay where they are.
     """
@@ -104,7 +104,7 @@ class Secondary(Workload):
         return ()
 
 
-class Primary(Workload):
+class Primary(ProgramKind):
     """The primary process of a group of its own: a program that knows nothing of the engine."""
 
     group = "own"
@@ -139,4 +139,4 @@ class Primary(Workload):
         return (file_prefix,)
 
 
-KINDS: dict[str, Workload] = {kind.group: kind for kind in (Secondary(), Primary())}
+KINDS: dict[str, ProgramKind] = {kind.group: kind for kind in (Secondary(), Primary())}

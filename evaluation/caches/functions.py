@@ -11,7 +11,14 @@ from typing import Any
 
 from evaluation.caches.geometry import Caches
 from evaluation.caches.model import PacketCost, cache_profile, ns_by_ways, share_by_ways
-from evaluation.caches.references import ENTRY, Flows, Recorded, RecordingError, Subject, record
+from evaluation.caches.references import (
+    ENTRY,
+    Flows,
+    Recorded,
+    RecordedProgram,
+    RecordingError,
+    record,
+)
 from unis.chain.values import mean_cost
 from unis.plan.model import FunctionPlan, Plan
 from unis.simulate.scenario import CostOf
@@ -123,12 +130,12 @@ def record_function(
     return record(_subject(function), Flows(flows, max(_PACKETS, _A_FLOW * flows)), report=report)
 
 
-def _subject(function: FunctionPlan) -> Subject:
+def _subject(function: FunctionPlan) -> RecordedProgram:
     """The files that its arguments name by their full paths, for it is recorded elsewhere."""
     words = [_found(function, word) for word in function.words]
     files = tuple(path for word, path in words if path is not None)
     arguments = tuple(str(path) if path else word for word, path in words)
-    return Subject(function.program.name, function.program, arguments, files)
+    return RecordedProgram(function.program.name, function.program, arguments, files)
 
 
 def _found(function: FunctionPlan, word: str) -> tuple[str, Path | None]:

@@ -15,7 +15,7 @@ class CacheError(UnisError):
 
 
 @dataclass(frozen=True)
-class Level:
+class CacheLevel:
     """One cache: `sets` of `ways` lines of 64 bytes."""
 
     sets: int
@@ -35,20 +35,20 @@ class Caches:
     """What a core has for itself, and the last level, which cores share."""
 
     name: str
-    l1: Level  # for data
-    l2: Level
-    llc: Level
+    l1: CacheLevel  # for data
+    l2: CacheLevel
+    llc: CacheLevel
 
 
 # Intel Xeon E5-2695 v4 (ResQ, section 4.1): 32 KB and 256 KB of 8 ways a core, 45 MB of 20 ways.
 # Its 18 slices of 2048 sets are taken for one cache of 36864.
-PAPER = Caches("Xeon E5-2695 v4", Level(64, 8), Level(512, 8), Level(36864, 20))
+PAPER = Caches("Xeon E5-2695 v4", CacheLevel(64, 8), CacheLevel(512, 8), CacheLevel(36864, 20))
 
 
 def read_caches(cpu: int = 0, sysfs: Path = _SYSFS) -> Caches:
     """The caches of a CPU. CacheError where sysfs tells none, or lines are not of 64 bytes."""
     folder = sysfs / f"cpu{cpu}" / "cache"
-    levels: dict[int, Level] = {}
+    levels: dict[int, CacheLevel] = {}
     for index in sorted(folder.glob("index*")):
         told = _read(index)
         if told.get("type") == "Instruction":
@@ -64,7 +64,7 @@ def read_caches(cpu: int = 0, sysfs: Path = _SYSFS) -> Caches:
             raise CacheError(
                 f"{index}: lines of {numbers['coherency_line_size']} bytes; the model knows {LINE}"
             )
-        levels[numbers["level"]] = Level(
+        levels[numbers["level"]] = CacheLevel(
             numbers["number_of_sets"], numbers["ways_of_associativity"]
         )
     if not levels.keys() >= {1, 2, 3}:

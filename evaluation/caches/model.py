@@ -68,7 +68,7 @@ class CacheProfile:
 
 
 @dataclass(frozen=True)
-class Beside:
+class ContendedCosts:
     """What a packet costs a function in hits and misses beside its neighbours: a model."""
 
     packets: int  # that were counted
@@ -121,7 +121,7 @@ class PacketCost:
         misses, port_misses = profile.misses_per_packet(ways), profile.port_misses[ways - 1]
         return self._ns(profile.instructions, profile.llc_references, misses, port_misses)
 
-    def ns_beside(self, function: Beside) -> float:
+    def ns_beside(self, function: ContendedCosts) -> float:
         """Of one packet of a function among its neighbours."""
         return self._ns(
             function.instructions, function.llc_references, function.misses, function.port_misses
@@ -190,7 +190,7 @@ def beside(
     *,
     io_ways: int = IO_WAYS,
     packets: int = 100_000,
-) -> tuple[Beside, ...]:
+) -> tuple[ContendedCosts, ...]:
     """Each of them, all side by side, over `packets` at least: a model, of LRU and masks as CAT's.
 
     Rates are given; that misses slow some of them down is not in it.
@@ -209,9 +209,9 @@ def beside(
     return tuple(map(_beside, told["neighbours"]))
 
 
-def _beside(told: Mapping[str, int]) -> Beside:
+def _beside(told: Mapping[str, int]) -> ContendedCosts:
     packets = told["packets"]
-    return Beside(
+    return ContendedCosts(
         packets=packets, instructions=told["instructions"] / packets,
         llc_references=told["llc_references"] / packets, misses=told["misses"] / packets,
         port_misses=told["driver_misses"] / packets, written_back=told["written_back"] / packets,

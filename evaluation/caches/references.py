@@ -79,7 +79,7 @@ class Flows:
 
 
 @dataclass(frozen=True)
-class Subject:
+class RecordedProgram:
     """A function with its arguments; `files` are what they name, for the key of the recording."""
 
     name: str
@@ -105,7 +105,7 @@ class Recorded:
 
 
 def record(
-    subject: Subject,
+    subject: RecordedProgram,
     flows: Flows,
     *,
     folder: Path | None = None,
@@ -148,7 +148,7 @@ def write_capture(file: Path, frames: Iterator[bytes]) -> None:
             out.write(struct.pack("<IIII", second, 0, len(frame), len(frame)) + frame)
 
 
-def _record(subject: Subject, flows: Flows, buffers: int, work: Path) -> Path:
+def _record(subject: RecordedProgram, flows: Flows, buffers: int, work: Path) -> Path:
     capture, out = work / "in.pcap", work / "out.refs"
     write_capture(capture, flows.frames())
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
@@ -215,7 +215,7 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-def _key(subject: Subject, flows: Flows, buffers: int) -> str:
+def _key(subject: RecordedProgram, flows: Flows, buffers: int) -> str:
     digest = sha256()
     files: Sequence[Path] = (_recorder(), subject.program, *subject.files)
     for file in files:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from evaluation.caches.functions import record_function
 from evaluation.caches.geometry import Caches
-from evaluation.caches.model import Beside, Neighbour, beside
+from evaluation.caches.model import ContendedCosts, Neighbour, beside
 from evaluation.caches.references import Recorded, RecordingError
 from evaluation.emulation.machine import Question
 from evaluation.emulation.worker import IdleWorker
@@ -64,9 +64,9 @@ class _Simulation:
     """A class: its latest simulation, finished or running, and the known results."""
 
     neighbours: Mapping[_Name, Neighbour] = field(default_factory=dict)
-    running: Future[tuple[Beside, ...]] | None = None
+    running: Future[tuple[ContendedCosts, ...]] | None = None
     stale: bool = False  # the known results are of other functions or ways
-    known: Mapping[_Name, Beside] = field(default_factory=dict)
+    known: Mapping[_Name, ContendedCosts] = field(default_factory=dict)
     looks: int = 0  # since the simulation was started
     failed: bool = False
 
@@ -96,7 +96,7 @@ class ModelledCounters:
         self._asked: dict[tuple[str, int], Question] = {}  # since the last look, by group
         self._groups: dict[tuple[str, int], Question] = {}  # before it
         self._simulations: dict[_Class, _Simulation] = {}
-        self._beside: dict[_Name, Beside] = {}
+        self._beside: dict[_Name, ContendedCosts] = {}
         self._pending: set[_Name] = set()
         self._moved: dict[tuple[str, int], float] = {}  # bytes, by group since asked
         self._moved_at = clock()

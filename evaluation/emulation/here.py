@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluation.caches import geometry
-from evaluation.caches.geometry import LINE, CacheError, Level
+from evaluation.caches.geometry import LINE, CacheError, CacheLevel
 from evaluation.caches.model import IO_WAYS
 from evaluation.emulation import counters as model
 from evaluation.emulation.machine import GroupCounters, like
@@ -51,7 +51,7 @@ def modelled_counters(tree: EmulatedTree, io: IoWays) -> model.ModelledCounters 
     try:
         if not (level and way_bytes and info.monitoring):
             raise CacheError(f"{tree.label} reports no size of a way, or has no counters")
-        caches = replace(geometry.read_caches(), llc=Level(way_bytes // LINE, level.ways))
+        caches = replace(geometry.read_caches(), llc=CacheLevel(way_bytes // LINE, level.ways))
     except CacheError as error:
         say(f"occupancy, memory bandwidth and misses are not known: {error}")
         return None

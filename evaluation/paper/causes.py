@@ -15,7 +15,7 @@ from evaluation.paper.judging import (
     mean_over_lengths,
     pooled,
 )
-from evaluation.paper.measured import Measured, Window
+from evaluation.paper.measured import ArmWindow, Measured
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import context_switches, ratios_of, row, slowest_cpu_share
 from unis.measure.paired import Ratio
@@ -144,7 +144,7 @@ def _cpu_of_slowest(chains: Sequence[Chain]) -> tuple[Verdict, str]:
 
 
 def _by_paper_k(
-    chains: Sequence[Chain], arm: str, quantity: Callable[[Window], float]
+    chains: Sequence[Chain], arm: str, quantity: Callable[[ArmWindow], float]
 ) -> Ratio | None:
     return pooled([ratios_of(measured, arm, arms.PAPER_K, quantity) for _, measured in chains])
 
@@ -221,7 +221,7 @@ def _detailed(chains: Sequence[Chain]) -> list[Chain]:
     ]
 
 
-def _bars(chain: Chain, quantity: Callable[[Window], float], y: str) -> Plot:
+def _bars(chain: Chain, quantity: Callable[[ArmWindow], float], y: str) -> Plot:
     case, measured = chain
     points = [spread_at(_short(arm), measured.values(arm, quantity)) for arm in _SHOWN]
     return Plot(
@@ -229,7 +229,7 @@ def _bars(chain: Chain, quantity: Callable[[Window], float], y: str) -> Plot:
     )
 
 
-def _percent(window: Window) -> float:
+def _percent(window: ArmWindow) -> float:
     return 100 * slowest_cpu_share(window)
 
 

@@ -18,7 +18,7 @@ from evaluation.paper.case import (
 )
 from evaluation.paper.figure import Chain, FigureAndRows, Findings, ratio_at
 from evaluation.paper.judging import at_least, at_most, combined, interval_text, pooled
-from evaluation.paper.measured import Measured, Window, ratio
+from evaluation.paper.measured import ArmWindow, Measured, ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
 from evaluation.paper.rows import median_of, row
 from evaluation.paper.throughput import switch_us
@@ -179,7 +179,7 @@ def _added_us(measured: Measured, arm: str) -> list[float]:
     return [value - other for value, other in zip(values, base, strict=True)]
 
 
-def _mean(window: Window) -> float:
+def _mean(window: ArmWindow) -> float:
     return window.latency_us["mean"] or math.nan
 
 

@@ -44,7 +44,7 @@ _LEAST_ALONE = 6  # in a set of one arm
 _T = TypeVar("_T")
 
 
-class Window(BaseModel):
+class ArmWindow(BaseModel):
     """One window of one arm."""
 
     mpps: float
@@ -58,7 +58,7 @@ class Window(BaseModel):
     cache_misses: dict[str, float] = {}  # share of the references, by function; empty: no counters
 
     @classmethod
-    def of(cls, reply: pb.MeasureReply, cache_misses: Mapping[str, float]) -> "Window":
+    def of(cls, reply: pb.MeasureReply, cache_misses: Mapping[str, float]) -> "ArmWindow":
         """From the engine's reply, and the hardware counters in that window."""
         seconds = reply.window_ns / 1e9
         return cls(
@@ -108,11 +108,11 @@ class Measured(BaseModel):
     offered_pps: float | None = None  # in the set LOAD
     no_counters: str = ""  # why cache misses were not counted
     best_every: int | None = None  # bursts between yields of arms.BEST; None: no set TUNED
-    sets: dict[str, list[dict[str, Window]]]
+    sets: dict[str, list[dict[str, ArmWindow]]]
     disturbed: Disturbance
 
     def values(
-        self, arm: str, quantity: Callable[[Window], _T], window_set: str = MAIN
+        self, arm: str, quantity: Callable[[ArmWindow], _T], window_set: str = MAIN
     ) -> list[_T]:
         """A quantity of each window of an arm."""
         return [
@@ -154,7 +154,7 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
     cost = run.client.switch_cost(max(machine.cpus), SWITCH_ROUNDS)
     run.client.start(names.policy("unis"), names.controller(arms.PRIORITY))
     before = run.client.stats()
-    sets: dict[str, list[dict[str, Window]]] = {}
+    sets: dict[str, list[dict[str, ArmWindow]]] = {}
     threads = {function.name: function.tid for function in before.functions}
     replies: list[pb.MeasureReply] = []
     no_counters = ""
@@ -174,7 +174,10 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
                 run, wanted, _rounds(case, name, extent), extent.window, threads
             )
         sets[name] = [
-            {arm: Window.of(reply, misses.get((number, arm), {})) for arm, reply in windows.items()}
+            {
+                arm: ArmWindow.of(reply, misses.get((number, arm), {}))
+                for arm, reply in windows.items()
+            }
             for number, windows in enumerate(rounds)
         ]
         replies += [reply for windows in rounds for reply in windows.values()]
@@ -208,7 +211,7 @@ def _measured(run: Run, case: Case, extent: Extent, machine: Machine) -> Measure
 
 
 def _tuned(
-    run: Run, slots: int, tried: Sequence[Mapping[str, Window]], rounds: int, window: float
+    run: Run, slots: int, tried: Sequence[Mapping[str, ArmWindow]], rounds: int, window: float
 ) -> tuple[Rounds, int]:
     """Hand-over and co-operation at its best distance, and that distance.
 
@@ -228,7 +231,7 @@ def _tuned(
     return cross_settled(in_turn(run, [*wanted, *two], rounds, window), two)
 
 
-def _by_paper_k(tried: Sequence[Mapping[str, Window]], arm: str) -> Paired | None:
+def _by_paper_k(tried: Sequence[Mapping[str, ArmWindow]], arm: str) -> Paired | None:
     values, base = ([windows[name].mpps for windows in tried] for name in (arm, arms.PAPER_K))
     return Paired.ratio(values, base)
 

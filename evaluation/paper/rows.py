@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluation.paper import arms
 from evaluation.paper.case import LOAD, MAIN, TUNED, Case
-from evaluation.paper.measured import Measured, Window, ratio
+from evaluation.paper.measured import ArmWindow, Measured, ratio
 from evaluation.paper.results import ResultRow
 from unis.measure.paired import Quartiles, Ratio
 
@@ -37,7 +37,7 @@ def ratios_of(
     measured: Measured,
     arm: str,
     base: str,
-    quantity: Callable[[Window], float],
+    quantity: Callable[[ArmWindow], float],
     window_set: str = MAIN,
 ) -> list[float]:
     """The same for any quantity, without rounds in which `base` has 0."""
@@ -60,18 +60,18 @@ def ratio_to_best(measured: Measured, arm: str, window_set: str) -> Ratio | None
 
 
 def median_of(
-    measured: Measured, arm: str, quantity: Callable[[Window], float], window_set: str = MAIN
+    measured: Measured, arm: str, quantity: Callable[[ArmWindow], float], window_set: str = MAIN
 ) -> float:
     """The median over the windows of an arm; there must be one."""
     return statistics.median(measured.values(arm, quantity, window_set))
 
 
-def context_switches(window: Window) -> float:
+def context_switches(window: ArmWindow) -> float:
     """The kernel's context switches, the mean over the functions."""
     return statistics.fmean(window.context_switches_per_s.values())
 
 
-def slowest_cpu_share(window: Window) -> float:
+def slowest_cpu_share(window: ArmWindow) -> float:
     """The CPU share of the function that had the least."""
     return min(window.cpu_share.values())
 

@@ -24,15 +24,15 @@ from typing import Any
 from evaluation.promises.core import CorePlanner, Parts
 from evaluation.promises.mixed import write_mixed
 from evaluation.promises.result import (
-    Block,
     FunctionProfile,
+    PromiseBlock,
     PromiseKept,
     PromisesResult,
     Together,
     WindowReadings,
     percent,
 )
-from evaluation.promises.windows import Window, measure_window, p95s, pooled_p95_us, undisturbed
+from evaluation.promises.windows import RunWindow, measure_window, p95s, pooled_p95_us, undisturbed
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
@@ -72,9 +72,9 @@ class PromiseSettings:
 
 def measure(
     settings: PromiseSettings, machine: Machine, report: Callable[[str], None]
-) -> Iterator[tuple[list[Block], int]]:
+) -> Iterator[tuple[list[PromiseBlock], int]]:
     """After each block: all blocks so far, and the number of those that were left out."""
-    blocks: list[Block] = []
+    blocks: list[PromiseBlock] = []
     left_out = 0
     cpus = min(machine.cpus), max(machine.cpus)
     while len(blocks) < settings.blocks:
@@ -97,7 +97,7 @@ def measure(
 
 
 def result(
-    blocks: list[Block], left_out: int, settings: PromiseSettings, machine: Machine
+    blocks: list[PromiseBlock], left_out: int, settings: PromiseSettings, machine: Machine
 ) -> PromisesResult:
     """The content of results.json."""
     counting = [block.promised for block in blocks if block.counts]
@@ -138,14 +138,14 @@ def _profile_both(
 
 def _block(
     settings: PromiseSettings, machine: Machine, core: CorePlanner, report: Callable[[str], None]
-) -> Block:
+) -> PromiseBlock:
     _, placement = core.planned(settings.parts)
     refused = core.refused(settings.parts)
     run_both = partial(_run_both, settings, machine, report, core)
     report(f"both on one core at {percent(settings.parts)}, within {settings.p95_us:g} µs")
     promised = run_both(settings.parts)
     report(f"both on one core at {percent(refused)}, which the planner refuses")
-    return Block(
+    return PromiseBlock(
         profiles=[*core.profiles],
         yield_us=core.yield_us,
         load=placement.machines[0].cores[0].load,
@@ -184,7 +184,7 @@ def _run_both(
     )
 
 
-def _readings(window: Window) -> WindowReadings:
+def _readings(window: RunWindow) -> WindowReadings:
     return WindowReadings(
         mpps={name: chain.mpps for name, chain in window.chains.items()},
         p95_us={name: chain.p95_us for name, chain in window.chains.items()},
@@ -192,9 +192,9 @@ def _readings(window: Window) -> WindowReadings:
     )
 
 
-def _windows(settings: PromiseSettings, run: Run) -> list[Window]:
+def _windows(settings: PromiseSettings, run: Run) -> list[RunWindow]:
     """As many undisturbed windows as wanted, and the disturbed ones between them."""
-    windows: list[Window] = []
+    windows: list[RunWindow] = []
     while sum(window.counts for window in windows) < settings.windows:
         windows.append(measure_window(run, _ARM, settings.window))
         if len(windows) >= _PATIENCE * settings.windows:
@@ -220,7 +220,7 @@ def _profiled(run: Run, name: str, settings: PromiseSettings) -> tuple[FunctionP
 
 
 def judged(
-    slo: Slo, part: float, least_p95_us: float | None, windows: Sequence[Window]
+    slo: Slo, part: float, least_p95_us: float | None, windows: Sequence[RunWindow]
 ) -> PromiseKept:
     """Compares a promise with the windows of its chain.
 

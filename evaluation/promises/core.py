@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from evaluation.promises.result import FunctionProfile, percent
 from unis.errors import UnisError
-from unis.slo.cores import Part, SharedPlacement, added_by_part
+from unis.slo.cores import CoreShare, SharedPlacement, added_by_part
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.shared import shared
 from unis.slo.verify import shared_problems
@@ -61,7 +61,7 @@ class CorePlanner:
         the promised latency.
         """
         core_parts = [
-            Part(profile.name, 0, part * profile.solo_mpps, 1, part)
+            CoreShare(profile.name, 0, part * profile.solo_mpps, 1, part)
             for profile, part in zip(self.profiles, parts, strict=True)
         ]
         if sum(parts) >= 1:

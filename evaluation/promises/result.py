@@ -86,7 +86,7 @@ class Together(BaseModel):
         return all(promise.kept for promise in self.promises)
 
 
-class Block(BaseModel):
+class PromiseBlock(BaseModel):
     """The profiles, the plan, and both functions together."""
 
     profiles: list[FunctionProfile]
@@ -113,13 +113,13 @@ class PromisesResult(BaseModel):
     parts: tuple[float, float]
     p95_us: float  # promised to both
     blocks_asked: int
-    blocks: list[Block]
+    blocks: list[PromiseBlock]
     left_out: int  # repeated blocks: disturbed profiles, or the machine changed
     kept: bool | None  # in all blocks that count; None: none counts, or some are missing
     least_kept: bool | None  # the same for the smallest latency that the planner would promise
 
     @property
-    def counting(self) -> list[Block]:
+    def counting(self) -> list[PromiseBlock]:
         """The blocks that the verdict uses."""
         return [block for block in self.blocks if block.counts]
 

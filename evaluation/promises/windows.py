@@ -32,7 +32,7 @@ class ChainReading:
 
 
 @dataclass(frozen=True)
-class Window:
+class RunWindow:
     """One window of all chains of a run."""
 
     chains: dict[str, ChainReading]  # by name
@@ -44,14 +44,14 @@ class Window:
         return self.disturbance <= 1
 
 
-def measure_window(run: Run, arm: Arm, seconds: float) -> Window:
+def measure_window(run: Run, arm: Arm, seconds: float) -> RunWindow:
     """Measures one window of a run at its own rate."""
     run.check()
     reply, waited = waiting.during(
         run.unisd.process.pid if run.unisd else 0,
         lambda: measure(run.client, arm, Span(SETTLE_SECONDS, seconds), run.plan.controller),
     )
-    return Window(
+    return RunWindow(
         {
             chain.name: ChainReading(
                 chain.delivered / reply.window_ns * 1e3,
@@ -64,13 +64,13 @@ def measure_window(run: Run, arm: Arm, seconds: float) -> Window:
     )
 
 
-def undisturbed(windows: Sequence[Window]) -> list[Window]:
+def undisturbed(windows: Sequence[RunWindow]) -> list[RunWindow]:
     """The windows that count; all windows if fewer than half count."""
     counting = [window for window in windows if window.counts]
     return counting if 2 * len(counting) >= len(windows) else [*windows]
 
 
-def pooled_p95_us(windows: Sequence[Window], chain: str) -> float:
+def pooled_p95_us(windows: Sequence[RunWindow], chain: str) -> float:
     """p95 of the packets of all windows, µs. UnisError if the chain delivered nothing."""
     p95_us = Latency([window.chains[chain].latency for window in windows]).percentile_us(95)
     if p95_us is None:
@@ -78,7 +78,7 @@ def pooled_p95_us(windows: Sequence[Window], chain: str) -> float:
     return p95_us
 
 
-def p95s(windows: Sequence[Window], chain: str) -> list[float]:
+def p95s(windows: Sequence[RunWindow], chain: str) -> list[float]:
     """p95 of each window, µs. UnisError if the chain delivered nothing in one of them."""
     known = [us for window in windows if (us := window.chains[chain].p95_us) is not None]
     if not known or len(known) < len(windows):

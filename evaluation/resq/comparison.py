@@ -9,7 +9,7 @@ from evaluation.resq.admission import admission, answers
 from evaluation.resq.methods import PAPER, by_baselines, models
 from evaluation.resq.modelled_caches import in_caches
 from evaluation.resq.profile_error import most_broken
-from evaluation.resq.results import Placed, Resq, Scale, Shared
+from evaluation.resq.results import LargePlacement, Placed, Resq, Shared
 from evaluation.resq.shared_cores import simulated
 from evaluation.resq.socket_workloads import evaluate_sockets, wrong
 from unis.slo.cores import SharedPlacement
@@ -128,10 +128,10 @@ def _placed(name: str, workload: Workload, by_exact: Placement) -> Placed:
     )
 
 
-def _scale() -> Scale:
+def _scale() -> LargePlacement:
     workload = large_workload()
     placed = exact(workload, gap=0.001)
-    return Scale(
+    return LargePlacement(
         slos=_SLOS,
         servers=_SERVERS,
         machines=len(placed.machines),

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from evaluation.resq.baselines import agnostic, elastic, predictor
 from evaluation.resq.baselines.arrivals import broken
 from evaluation.resq.baselines.contention import Tenant, shares
-from evaluation.resq.baselines.predictor import PENALTY_US, Reading
-from evaluation.resq.results import Beside, Models
+from evaluation.resq.baselines.predictor import PENALTY_US, RuleReading
+from evaluation.resq.results import Models, ReproducedNumber
 from unis.slo.profile import Workload
 from unis.slo.resq_profiles import PROFILES
 
@@ -50,9 +50,9 @@ def by_baselines(workload: Workload) -> dict[str, float]:
         "agnostic": len(servers),
         "dynamic": len(dynamic.servers),
         "dynamic_headroom": len(elastic.scaled(workload, _HEADROOM).servers),
-        "predictor": len(predictor.first_fit(workload, Reading.PROGRAM)),
-        "predictor_named": len(predictor.first_fit(workload, Reading.NAMED)),
-        "predictor_second": len(predictor.first_fit(workload, Reading.SECOND)),
+        "predictor": len(predictor.first_fit(workload, RuleReading.PROGRAM)),
+        "predictor_named": len(predictor.first_fit(workload, RuleReading.NAMED)),
+        "predictor_second": len(predictor.first_fit(workload, RuleReading.SECOND)),
     }
     violated = {
         "agnostic_shared_violated": agnostic.broken_when_shared(workload, servers, UNTIMED),
@@ -70,10 +70,11 @@ def models() -> Models:
     """The models, compared with figures of the paper."""
     return Models(
         worst_neighbours={
-            name: Beside(here=_worst(name), paper=lost) for name, lost in WORST_NEIGHBOURS.items()
+            name: ReproducedNumber(here=_worst(name), paper=lost)
+            for name, lost in WORST_NEIGHBOURS.items()
         },
         overestimates={
-            name: Beside(here=overestimate(name), paper=points)
+            name: ReproducedNumber(here=overestimate(name), paper=points)
             for name, points in OVERESTIMATES.items()
         },
         penalty_ns=PENALTY_US * 1000,

@@ -32,7 +32,7 @@ from evaluation.resq.results import CacheArm, InCaches
 from evaluation.resq.socket_workloads import wrong
 from unis.isolate.masks import mask_of
 from unis.slo.exact import exact
-from unis.slo.placement import Instance, Machine, Placement
+from unis.slo.placement import Instance, PlacedMachine, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.resq_profiles import PROFILES
 
@@ -49,7 +49,7 @@ _COST = PacketCost(port_ns=_PORT_NS)
 
 
 @dataclass(frozen=True)
-class Modelled:
+class ModelledFunction:
     """A function by the model."""
 
     recorded: Recorded
@@ -58,14 +58,14 @@ class Modelled:
 
 def modelled(
     report: Callable[[str], None], caches: Caches = PAPER, flows: Flows = _FLOWS
-) -> dict[str, Modelled]:
+) -> dict[str, ModelledFunction]:
     """Our functions, as recorded and simulated one by one. UnisError where that cannot be."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="unis-subjects-") as folder:
         for name in SUBJECTS:
             report(f"{name} in caches that are modelled")
             recorded = record(reference_subject(name, Path(folder), flows), flows)
-            found[name] = Modelled(recorded, profile_of(recorded, caches))
+            found[name] = ModelledFunction(recorded, profile_of(recorded, caches))
     return found
 
 
@@ -77,7 +77,7 @@ def profile_of(recorded: Recorded, caches: Caches) -> Profile:
     return Profile(of.name, 1e3 / ns[-1], shares, _LATENCY, "cache model; latency assumed")
 
 
-def workload(functions: Mapping[str, Modelled], caches: Caches = PAPER) -> Workload:
+def workload(functions: Mapping[str, ModelledFunction], caches: Caches = PAPER) -> Workload:
     """So many promises of each function, of nine tenths of what it passes alone."""
     slos = tuple(
         Slo(name, of.profile, _PART * of.profile.solo_mpps, _P95_US, _EACH)
@@ -101,7 +101,7 @@ def hungry(caches: Caches = PAPER, flows: Flows = _MANY) -> Neighbour:
 
 
 @dataclass(frozen=True)
-class _Seat:
+class _AnonymousInstance:
     """An instance, without its name: those alike pass alike."""
 
     function: str
@@ -114,7 +114,7 @@ class SideBySide:
 
     def __init__(
         self,
-        functions: Mapping[str, Modelled],
+        functions: Mapping[str, ModelledFunction],
         placed: tuple[Workload, Placement],
         *,
         masks: bool,
@@ -142,25 +142,25 @@ class SideBySide:
         """Different ones."""
         return len(self._mpps)
 
-    def passes(self, machine: Machine, instance: Instance) -> float:
+    def passes(self, machine: PlacedMachine, instance: Instance) -> float:
         """Mpps of an instance; of several that are alike on a machine the slowest."""
         return self._mpps[self._seats(machine)][self._seat(instance)]
 
-    def _seats(self, machine: Machine) -> tuple[_Seat, ...]:
+    def _seats(self, machine: PlacedMachine) -> tuple[_AnonymousInstance, ...]:
         seats = map(self._seat, machine.instances)
         return tuple(sorted(seats, key=lambda of: (of.mask, of.function, of.mpps)))
 
-    def _seat(self, instance: Instance) -> _Seat:
+    def _seat(self, instance: Instance) -> _AnonymousInstance:
         mpps = self._given[instance.slo, instance.at][instance.ways]
         mask = instance.mask if self._masks else self._whole
-        return _Seat(self._profiles[instance.slo], round(mpps, 9), mask)
+        return _AnonymousInstance(self._profiles[instance.slo], round(mpps, 9), mask)
 
-    def _play(self, seats: Sequence[_Seat]) -> dict[_Seat, float]:
+    def _play(self, seats: Sequence[_AnonymousInstance]) -> dict[_AnonymousInstance, float]:
         neighbours = [
             Neighbour(self._functions[of.function].recorded, of.mpps, of.mask) for of in seats
         ]
         found = beside([*neighbours, *self._guests], self._caches, packets=_PACKETS)
-        slowest: dict[_Seat, float] = {}
+        slowest: dict[_AnonymousInstance, float] = {}
         for seat, of in zip(seats, found, strict=False):
             mpps = 1e3 / _COST.ns_beside(of)
             slowest[seat] = min(mpps, slowest.get(seat, mpps))
@@ -201,7 +201,7 @@ def packed(of: Workload) -> Placement:
         Instance(slo.name, at, 1) for at in range(most) for slo in of.slos if at < slo.count
     ]
     servers = range(0, len(instances), _CORES)
-    return Placement([Machine("modelled", instances[at : at + _CORES]) for at in servers])
+    return Placement([PlacedMachine("modelled", instances[at : at + _CORES]) for at in servers])
 
 
 def _arm(of: Workload, placed: Placement, play: SideBySide) -> CacheArm:

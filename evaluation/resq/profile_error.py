@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unis.slo.placement import Instance, Machine, Placement
+from unis.slo.placement import Instance, PlacedMachine, Placement
 from unis.slo.profile import Profile, Slo, Workload
 
 POINTS = 0.015  # of what it passes alone
@@ -20,11 +20,11 @@ _DRAWS = 20
 _NOISE = 1e-9
 
 # Mpps that an instance truly passes on its machine, with the memory to itself.
-Passes = Callable[[Machine, Instance], float]
+Passes = Callable[[PlacedMachine, Instance], float]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ErrorOutcome:
     """Of a placement under errors."""
 
     promises: int  # that are placed
@@ -52,7 +52,7 @@ def with_errors(
     points: float = POINTS,
     seed: int | None = None,
     passes: Passes | None = None,
-) -> Outcome:
+) -> ErrorOutcome:
     """What becomes of the promises where each instance is off by up to so many points.
 
     `seed`: of the draws, evenly from -`points` to +`points`; None: all of them pass as many points
@@ -78,7 +78,7 @@ def with_errors(
         late = [_p95_us(slo, load, workload.memory) / slo.p95_us for load in loads]
         highest, closest = max(highest, *loads), max(closest, *late)
         broken[name] += max(loads) > 1 + _NOISE or max(late) > 1 + _NOISE
-    return Outcome(len(loads_of), sum(map(len, loads_of.values())), broken, highest, closest)
+    return ErrorOutcome(len(loads_of), sum(map(len, loads_of.values())), broken, highest, closest)
 
 
 def most_broken(workload: Workload, placement: Placement, passes: Passes | None = None) -> int:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from evaluation.caches.references import Flows, Subject
+from evaluation.caches.references import Flows, RecordedProgram
 from unis import built
 
 _RULES = 1000  # the last lets everything pass
@@ -12,19 +12,19 @@ _ROUTES = 16_000
 _MAC = "02:00:00:00:00:{:02x}"
 
 
-def _nat(_: Path, flows: Flows) -> Subject:
+def _nat(_: Path, flows: Flows) -> RecordedProgram:
     return _subject("nat", "--public", "203.0.113.1", "--max-flows", str(_room(flows)))
 
 
-def _monitor(_: Path, flows: Flows) -> Subject:
+def _monitor(_: Path, flows: Flows) -> RecordedProgram:
     return _subject("monitor", "--max-flows", str(_room(flows)), "--top", "0")
 
 
-def _macswap(_: Path, __: Flows) -> Subject:
+def _macswap(_: Path, __: Flows) -> RecordedProgram:
     return _subject("macswap")
 
 
-def _firewall(folder: Path, _: Flows) -> Subject:
+def _firewall(folder: Path, _: Flows) -> RecordedProgram:
     """Rules as access lists have them, between networks of the traffic; none denies port 443."""
     dice = random.Random(2)  # noqa: S311
     rules = []
@@ -37,7 +37,7 @@ def _firewall(folder: Path, _: Flows) -> Subject:
     return _subject("firewall", "--rules", _file(folder / "rules", rules))
 
 
-def _router(folder: Path, _: Flows) -> Subject:
+def _router(folder: Path, _: Flows) -> RecordedProgram:
     """Prefixes of /16 to /24 within 64.0.0.0/2, to 64 next hops, and a default route."""
     dice = random.Random(3)  # noqa: S311
     networks: dict[tuple[int, int], int] = {}
@@ -53,12 +53,12 @@ def _router(folder: Path, _: Flows) -> Subject:
     return _subject("router", "--routes", _file(folder / "routes", routes))
 
 
-SUBJECTS: Mapping[str, Callable[[Path, Flows], Subject]] = {
+SUBJECTS: Mapping[str, Callable[[Path, Flows], RecordedProgram]] = {
     "firewall": _firewall, "macswap": _macswap, "monitor": _monitor, "nat": _nat, "router": _router,
 }  # fmt: skip
 
 
-def reference_subject(name: str, folder: Path, flows: Flows) -> Subject:
+def reference_subject(name: str, folder: Path, flows: Flows) -> RecordedProgram:
     """A reference function with its tables, whose files are written into `folder`.
 
     KeyError for another name.
@@ -66,9 +66,9 @@ def reference_subject(name: str, folder: Path, flows: Flows) -> Subject:
     return SUBJECTS[name](folder, flows)
 
 
-def _subject(name: str, *arguments: str) -> Subject:
+def _subject(name: str, *arguments: str) -> RecordedProgram:
     files = tuple(Path(word) for word in arguments if word.startswith("/"))
-    return Subject(name, built.reference_function(name), arguments, files)
+    return RecordedProgram(name, built.reference_function(name), arguments, files)
 
 
 def _room(flows: Flows) -> int:

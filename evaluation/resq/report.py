@@ -18,7 +18,7 @@ _HERE, _PAPER = "#0072B2", "#E0A458"  # distinct for colour-blind readers
 
 
 @dataclass(frozen=True)
-class Method:
+class PlacementMethod:
     """A method that places promises."""
 
     label: str
@@ -27,15 +27,15 @@ class Method:
 
 
 METHODS = (
-    Method("exact (the paper: MILP)", "exact", "exact"),
-    Method("lower bound of any placement", "bound"),
-    Method("ResQ's greedy", "greedy", "greedy"),
-    Method("elastic scaling (E2)", "dynamic", "dynamic"),
-    Method("elastic scaling, at most 95 % loaded", "dynamic_headroom"),
-    Method("predictor, by the authors' program", "predictor", "predictor"),
-    Method("predictor, the program corrected", "predictor_named"),
-    Method("predictor, by the paper's text", "predictor_second"),
-    Method("packing that ignores contention", "agnostic"),
+    PlacementMethod("exact (the paper: MILP)", "exact", "exact"),
+    PlacementMethod("lower bound of any placement", "bound"),
+    PlacementMethod("ResQ's greedy", "greedy", "greedy"),
+    PlacementMethod("elastic scaling (E2)", "dynamic", "dynamic"),
+    PlacementMethod("elastic scaling, at most 95 % loaded", "dynamic_headroom"),
+    PlacementMethod("predictor, by the authors' program", "predictor", "predictor"),
+    PlacementMethod("predictor, the program corrected", "predictor_named"),
+    PlacementMethod("predictor, by the paper's text", "predictor_second"),
+    PlacementMethod("packing that ignores contention", "agnostic"),
 )
 CACHE_COLUMNS = (
     "placement", "servers", "broken promises", "broken with profiles 1.5 points off",
@@ -43,14 +43,14 @@ CACHE_COLUMNS = (
 )  # fmt: skip
 _TOLD_LOSS = 0.005
 _BARS = (
-    Method("exact", "exact", "exact"),
-    Method("greedy", "greedy", "greedy"),
-    Method("elastic", "dynamic", "dynamic"),
-    Method("predictor", "predictor", "predictor"),
+    PlacementMethod("exact", "exact", "exact"),
+    PlacementMethod("greedy", "greedy", "greedy"),
+    PlacementMethod("elastic", "dynamic", "dynamic"),
+    PlacementMethod("predictor", "predictor", "predictor"),
 )
 _VIOLATIONS = (
-    Method("shared", "agnostic_shared_violated", "agnostic_shared_violated"),
-    Method("equal parts", "agnostic_split_violated", "agnostic_split_violated"),
+    PlacementMethod("shared", "agnostic_shared_violated", "agnostic_shared_violated"),
+    PlacementMethod("equal parts", "agnostic_split_violated", "agnostic_split_violated"),
 )
 
 
@@ -190,7 +190,7 @@ def _number(placed: Placed, key: str) -> str:
     return f"{getattr(placed, key):g}"
 
 
-def _bars(results: Resq, methods: Sequence[Method], quantity: str, salt: str) -> str:
+def _bars(results: Resq, methods: Sequence[PlacementMethod], quantity: str, salt: str) -> str:
     """A plot per workload on one scale: the numbers here next to the paper's."""
     with mpl.rc_context(STYLE):
         figure = figure_of(9.4, 3.3)

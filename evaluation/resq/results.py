@@ -28,7 +28,7 @@ class Placed(BaseModel):
     paper: dict[str, int]
 
 
-class Beside(BaseModel):
+class ReproducedNumber(BaseModel):
     """A number here, and in the paper."""
 
     here: float
@@ -38,8 +38,10 @@ class Beside(BaseModel):
 class Models(BaseModel):
     """The models, compared with figures of the paper."""
 
-    worst_neighbours: dict[str, Beside]  # % of throughput lost (Fig. 2, 64 B); not used to fit
-    overestimates: dict[str, Beside]  # points, of the predictor (Fig. 10); δ is fitted to them
+    # % of throughput lost (Fig. 2, 64 B); not used to fit
+    worst_neighbours: dict[str, ReproducedNumber]
+    # Percentage points, of the predictor (Fig. 10); δ is fitted to them.
+    overestimates: dict[str, ReproducedNumber]
     penalty_ns: float  # δ
 
 
@@ -57,7 +59,7 @@ class Shared(BaseModel):
     closest: float  # maximum of p95 ÷ promise
 
 
-class Scale(BaseModel):
+class LargePlacement(BaseModel):
     """Placement of many promises."""
 
     slos: int
@@ -131,6 +133,6 @@ class Resq(BaseModel):
     shared: dict[str, Shared]
     sockets: dict[str, Sockets]  # cores, sockets and memory bandwidth, by workload
     caches: InCaches | None  # None: Valgrind is missing, under which functions are recorded
-    scale: Scale
+    scale: LargePlacement
     admission: Admission
     answers: Answers

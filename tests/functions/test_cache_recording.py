@@ -10,7 +10,7 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
-from evaluation.caches.geometry import Caches, Level
+from evaluation.caches.geometry import CacheLevel, Caches
 from evaluation.caches.model import (
     CacheProfile,
     Neighbour,
@@ -26,7 +26,7 @@ from tests.needs import need
 
 FLOWS = Flows(flows=3000, packets=9000)
 # Small, so that few flows need many ways: 32 KB a way.
-CACHES = Caches("test", Level(64, 8), Level(64, 8), Level(512, 16))
+CACHES = Caches("test", CacheLevel(64, 8), CacheLevel(64, 8), CacheLevel(512, 16))
 
 
 @pytest.fixture(scope="module")

@@ -4,32 +4,39 @@ import shutil
 
 import pytest
 
-from evaluation.caches.geometry import Caches, Level
+from evaluation.caches.geometry import CacheLevel, Caches
 from evaluation.caches.model import Neighbour
 from evaluation.caches.references import Flows
-from evaluation.resq.modelled_caches import Modelled, SideBySide, hungry, modelled, packed, workload
+from evaluation.resq.modelled_caches import (
+    ModelledFunction,
+    SideBySide,
+    hungry,
+    modelled,
+    packed,
+    workload,
+)
 from evaluation.resq.profile_error import with_errors
 from tests.needs import need
 from unis.slo.exact import exact
 
 # Small, so that few flows need many ways: 32 KB a way.
-CACHES = Caches("test", Level(64, 8), Level(64, 8), Level(512, 16))
+CACHES = Caches("test", CacheLevel(64, 8), CacheLevel(64, 8), CacheLevel(512, 16))
 
 
 @pytest.fixture(scope="module")
-def guest(functions: dict[str, Modelled]) -> Neighbour:
+def guest(functions: dict[str, ModelledFunction]) -> Neighbour:
     assert functions  # Valgrind is here
     return hungry(CACHES, Flows(flows=12_000, packets=12_000))
 
 
 @pytest.fixture(scope="module")
-def functions() -> dict[str, Modelled]:
+def functions() -> dict[str, ModelledFunction]:
     need(shutil.which("valgrind") is not None, "needs valgrind: apt-get install valgrind")
     return modelled(lambda _: None, CACHES, Flows(flows=3000, packets=9000))
 
 
 def test_what_is_placed_by_profiles_passes_that_whatever_its_neighbours_do(
-    functions: dict[str, Modelled], guest: Neighbour
+    functions: dict[str, ModelledFunction], guest: Neighbour
 ) -> None:
     of = workload(functions, CACHES)
     placed = exact(of)
@@ -46,7 +53,7 @@ def test_what_is_placed_by_profiles_passes_that_whatever_its_neighbours_do(
 
 
 def test_without_masks_a_hungry_neighbour_breaks_promises(
-    functions: dict[str, Modelled], guest: Neighbour
+    functions: dict[str, ModelledFunction], guest: Neighbour
 ) -> None:
     of = workload(functions, CACHES)
     placed = exact(of)
@@ -54,7 +61,7 @@ def test_without_masks_a_hungry_neighbour_breaks_promises(
     assert with_errors(of, placed, points=0.0, passes=play.passes).broken >= 20
 
 
-def test_functions_are_packed_in_turn(functions: dict[str, Modelled]) -> None:
+def test_functions_are_packed_in_turn(functions: dict[str, ModelledFunction]) -> None:
     at_will = packed(workload(functions, CACHES))
     assert [len(machine.instances) for machine in at_will.machines] == [9] * 11 + [1]
     first = [one.slo for one in at_will.machines[0].instances]

@@ -14,13 +14,13 @@ from typing import Any
 
 from tests.leaves import leaves
 from unis.runtime.state import RUN_MARK
-from unis.runtime.steps import STEPS, Step
+from unis.runtime.steps import STEPS, StartStep
 
 UNIS = str(Path(sys.executable).with_name("unis"))
 SECONDS = 60  # a bound, not an expectation
 
 
-def step(name: str) -> Step:
+def step(name: str) -> StartStep:
     return next(step for step in STEPS if step.name == name)
 
 

@@ -15,7 +15,7 @@ from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import PAPER, THREADS, WAY, FixedThreads, picture
 from tests.python.strategies import scaled
-from unis.agent.agent import Agent, AgentSettings, Event, Released
+from unis.agent.agent import Agent, AgentEvent, AgentSettings, Released
 from unis.agent.duties import Duties, ReservedDuty, duties
 from unis.agent.notes import Notes, NotesFile, Standing
 from unis.agent.watch import ChainSample
@@ -84,7 +84,7 @@ class Server:
 
     folder: Path
     functions: Functions
-    events: list[Event] = field(default_factory=list)
+    events: list[AgentEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tree = EmulatedTree(

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.agent.fair import CacheClass, Observation, Shares, divided, undivided
+from unis.agent.fair import CacheClass, Observation, WayShares, divided, undivided
 
 KEPT_LITTLE = Observation(1.0, broken=False, misses_much=False)
 
 
-def steps(shares: Shares, seen: dict[str, Observation], most: int = 16) -> list[Shares]:
+def steps(shares: WayShares, seen: dict[str, Observation], most: int = 16) -> list[WayShares]:
     found = [shares]
     while (further := divided(found[-1], seen, most)) is not None:
         found.append(further)

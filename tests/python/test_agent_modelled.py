@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evaluation.caches import geometry
-from evaluation.caches.geometry import Caches, Level
+from evaluation.caches.geometry import CacheLevel, Caches
 from evaluation.caches.model import beside
 from evaluation.caches.references import Flows, Recorded, RecordingError, record
 from evaluation.emulation import counters
@@ -30,7 +30,7 @@ from tests.python.commands import evaluation, run, stale_run
 from tests.python.engine_answers import Answers
 from tests.python.isolating import FixedThreads
 from unis.agent import watch
-from unis.agent.agent import Agent, AgentSettings, Event
+from unis.agent.agent import Agent, AgentEvent, AgentSettings
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
 from unis.agent.watch import ChainSample, Member, RunWatch
@@ -46,7 +46,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "slo"
 CLUSTER = EXAMPLES / "cluster.yaml"
 # Small, so that few flows need many ways: 32 KB a way. 3000 flows of nat want 8 of them, 400 two;
 # macswap's 128 buffers stay in L2.
-CACHES = Caches("test", Level(64, 8), Level(64, 8), Level(512, 16))
+CACHES = Caches("test", CacheLevel(64, 8), CacheLevel(64, 8), CacheLevel(512, 16))
 WAY = CACHES.llc.way_bytes
 FLOWS = {"large": 3000, "small": 400, "macswap": 400}
 PROGRAM = {"large": "nat", "small": "nat", "macswap": "macswap"}
@@ -436,7 +436,7 @@ def test_the_agent_divides_by_what_is_modelled(
     made = Made(recordings)
     runs = Runs({"large": 1.0, "small": 0.1, "macswap": 0.5}, made.counters)
     tree = EmulatedTree(tmp_path / "tree", MACHINE, FixedThreads(TIDS.values()), made.counters)
-    events: list[Event] = []
+    events: list[AgentEvent] = []
     agent = Agent(
         tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,
         # Latency here is of the model, which is some looks late.
@@ -475,7 +475,7 @@ def test_nothing_is_divided_while_the_model_is_at_work(
 
     runs = Late({"large": 1.0, "small": 0.1}, made.counters)
     tree = EmulatedTree(tmp_path / "tree", MACHINE, FixedThreads(TIDS.values()), made.counters)
-    events: list[Event] = []
+    events: list[AgentEvent] = []
     agent = Agent(
         tree, ModelledWatch(runs, made.counters), NotesFile(tmp_path), DDIO, events.append,
         AgentSettings(settle=2, patience=2),

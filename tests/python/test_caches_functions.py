@@ -9,7 +9,7 @@ import pytest
 from evaluation.caches import functions as of
 from evaluation.caches.geometry import PAPER, Caches
 from evaluation.caches.model import CacheProfile
-from evaluation.caches.references import Flows, Recorded, RecordingError, Subject
+from evaluation.caches.references import Flows, Recorded, RecordedProgram, RecordingError
 from tests.python.planned import places, planned, small
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
@@ -54,7 +54,7 @@ def test_a_word_that_can_be_no_path_is_a_word(
 ) -> None:
     words: list[tuple[str, ...]] = []
 
-    def record(subject: Subject, *_: object, **__: object) -> Recorded:
+    def record(subject: RecordedProgram, *_: object, **__: object) -> Recorded:
         words.append(subject.arguments)
         return Recorded("sh", tmp_path / "refs", 1, 1)
 
@@ -68,9 +68,11 @@ def test_a_word_that_can_be_no_path_is_a_word(
 def test_what_is_recorded_is_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its program, arguments with the files of the chain file's folder, and as many flows."""
     (tmp_path / "rules").write_text("allow * * * * *\n")
-    asked: list[tuple[Subject, Flows]] = []
+    asked: list[tuple[RecordedProgram, Flows]] = []
 
-    def record(subject: Subject, flows: Flows, *, report: Callable[[str], None]) -> Recorded:
+    def record(
+        subject: RecordedProgram, flows: Flows, *, report: Callable[[str], None]
+    ) -> Recorded:
         report("it is recorded")
         asked.append((subject, flows))
         return Recorded("sh", tmp_path / "refs", flows.total, flows.flows)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.caches.geometry import PAPER, CacheError, Caches, Level, read_caches
-from evaluation.caches.model import Beside, CacheProfile, PacketCost, share_by_ways
+from evaluation.caches.geometry import PAPER, CacheError, CacheLevel, Caches, read_caches
+from evaluation.caches.model import CacheProfile, ContendedCosts, PacketCost, share_by_ways
 from evaluation.caches.references import Flows
 from unis.slo.profile import Profile
 
 
 def profile_of(misses: tuple[float, ...], llc: float | None = None) -> CacheProfile:
-    caches = Caches("test", Level(64, 8), Level(512, 8), Level(2048, len(misses)))
+    caches = Caches("test", CacheLevel(64, 8), CacheLevel(512, 8), CacheLevel(2048, len(misses)))
     return CacheProfile(
         name="f", caches=caches, packets=1000, instructions=400.0, references=150.0, l2_hits=2.0,
         llc_references=misses[0] + 1 if llc is None else llc, io_hits=1.0, misses=misses,
@@ -57,7 +57,7 @@ def test_a_packet_takes_its_hits_and_misses() -> None:
 def test_a_packet_beside_others_costs_as_one_with_such_misses() -> None:
     profile = profile_of((4.0, 1.0), llc=6.0)
     cost = PacketCost(port_ns=3)
-    among = Beside(
+    among = ContendedCosts(
         packets=10, instructions=400.0, llc_references=6.0, misses=4.0, port_misses=0.0,
         written_back=2.0, device_spills=1.0, occupancy_lines=7,
     )  # fmt: skip
@@ -107,7 +107,7 @@ def test_caches_are_read_from_sysfs(tmp_path: Path) -> None:
         (2, "Unified", 1024, 16, 64), (3, "Unified", 32768, 16, 64),
     )  # fmt: skip
     caches = read_caches(1, root)
-    assert (caches.l1, caches.l2) == (Level(64, 12), Level(1024, 16))
+    assert (caches.l1, caches.l2) == (CacheLevel(64, 12), CacheLevel(1024, 16))
     assert caches.llc.way_bytes == 2 << 20
 
 

@@ -16,7 +16,7 @@ from evaluation.app import app as evaluation_app
 from evaluation.caches import functions, geometry, references
 from evaluation.caches.functions import CostWithWays, cost_with_ways
 from evaluation.caches.geometry import PAPER, read_caches
-from evaluation.caches.references import Flows, Recorded, Subject
+from evaluation.caches.references import Flows, Recorded, RecordedProgram
 from evaluation.commands.caches import costs_with_ways
 from tests.needs import need
 from tests.python.commands import evaluation, json_of, run
@@ -28,7 +28,7 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.plan.alone import alone
 from unis.runtime.planning import plan_anywhere
-from unis.simulate.run import Summary, simulate
+from unis.simulate.run import SimulationSummary, simulate
 from unis.simulate.scenario import CostOf, MachineCosts, scenario
 
 DEMO = str(Path(__file__).resolve().parents[2] / "examples" / "demo.yaml")
@@ -128,7 +128,7 @@ def test_each_size_costs_as_much_more() -> None:
     }  # fmt: skip
 
 
-def not_recorded(subject: Subject, flows: Flows, **_: object) -> Recorded:
+def not_recorded(subject: RecordedProgram, flows: Flows, **_: object) -> Recorded:
     return Recorded(subject.name, subject.program, flows.total, flows.flows)
 
 
@@ -161,14 +161,14 @@ def test_whatever_it_misses_fewer_ways_never_pass_more(
         wanted = scenario(
             chain, {**others, of.function: of.cost}, "cooperative", 0.02, MachineCosts()
         )
-        return Summary.of(simulate(wanted)).mpps
+        return SimulationSummary.of(simulate(wanted)).mpps
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(functions, "record", not_recorded)
         patch.setattr(functions, "cache_profile", lambda *_: profile_of(misses))
         mpps = [passed(count) for count in ways]
     whole = simulate(scenario(chain, {**others, "nat": cost}, "cooperative", 0.02, MachineCosts()))
-    assert mpps[-1] == pytest.approx(Summary.of(whole).mpps)
+    assert mpps[-1] == pytest.approx(SimulationSummary.of(whole).mpps)
     # A burst more or less at either end of what is counted.
     burst = 3 * 32 / 0.02 / 1e6
     assert all(fewer <= more + burst for fewer, more in pairwise(mpps))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import need
-from unis.measure.counters import TASK_CLOCK, CountersError, Event, counting
+from unis.measure.counters import TASK_CLOCK, CountersError, PerfEvent, counting
 
 
 @pytest.mark.system
@@ -40,7 +40,7 @@ def test_each_thread_is_counted_for_itself() -> None:
 
 def test_an_event_that_is_not_there_is_told() -> None:
     open_before = len([*Path("/proc/self/fd").iterdir()])
-    bad = Event(type=1, config=10_000)
+    bad = PerfEvent(type=1, config=10_000)
     with (
         pytest.raises(CountersError, match="no counters for it"),
         counting({"me": 0}, [TASK_CLOCK, bad]),

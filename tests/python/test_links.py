@@ -10,7 +10,7 @@ from unis.engine.limits import broken, limit
 from unis.links.kind import LinkKind, LinkPlan, LinkSpec, PortEnds, driver_missing
 from unis.links.memif import Memif
 from unis.runtime.doctor import software
-from unis.workload import Start, Workload
+from unis.workload import ProgramKind, Start
 
 
 def a_link(kind: LinkKind, slots: int) -> LinkPlan:
@@ -48,7 +48,7 @@ def test_a_port_on_no_memif_is_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("kind", workload.KINDS.values(), ids=lambda kind: kind.group)
-def test_kind_of_program(kind: Workload) -> None:
+def test_kind_of_program(kind: ProgramKind) -> None:
     devices = ["net_one0,a=b", "net_two0"]
     prefix = kind.file_prefix("run", "fw")
     start = Start(prefix, "7@3", Path("/run/driver.so"), Path("/run/plugin.so"), devices)

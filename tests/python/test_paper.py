@@ -21,7 +21,7 @@ from evaluation.paper.case import LOAD, TUNED, Case, Extent
 from evaluation.paper.cases import FULL, QUICK, cases
 from evaluation.paper.evaluation import FIGURES
 from evaluation.paper.figure import Findings
-from evaluation.paper.measured import Measured, Window, seconds_of
+from evaluation.paper.measured import ArmWindow, Measured, seconds_of
 from evaluation.paper.simulated import FREE
 from unis.calibrate.fit import RING
 from unis.chain.load import LoadedChain
@@ -37,8 +37,8 @@ ALL = {case.key: case for case in cases(FULL, MACHINE)}
 
 def window(
     mpps: float, *, us: float = 10.0, switches: float = 100.0, share: float = 0.2, second: float = 1
-) -> Window:
-    return Window(
+) -> ArmWindow:
+    return ArmWindow(
         mpps=mpps,
         dropped_pps=0,
         lost=0,
@@ -50,7 +50,7 @@ def window(
     )
 
 
-def measured(case: Case, of: Callable[[str], Window], *, switch_ns: float = 8000) -> Measured:
+def measured(case: Case, of: Callable[[str], ArmWindow], *, switch_ns: float = 8000) -> Measured:
     """Windows of each set that differ by a hundredth."""
     rounds = (0.99, 1.0, 1.01, 1.0)
     return Measured(
@@ -77,7 +77,7 @@ def measured(case: Case, of: Callable[[str], Window], *, switch_ns: float = 8000
 
 
 def found(
-    figure: str, of: Callable[[Case, str], Window], only: Callable[[Case], bool] = lambda _: True
+    figure: str, of: Callable[[Case, str], ArmWindow], only: Callable[[Case], bool] = lambda _: True
 ) -> Findings:
     wanted = {key: case for key, case in ALL.items() if figure in case.figures and only(case)}
     return Findings(
@@ -89,7 +89,7 @@ def found(
     )
 
 
-def share(of: Mapping[str, float]) -> Callable[[Case, str], Window]:
+def share(of: Mapping[str, float]) -> Callable[[Case, str], ArmWindow]:
     """Throughput by arm; of co-operation at its best that of k = 32."""
     best = {arms.BEST: of.get(arms.K[32], 1.0), **of}
     return lambda case, arm: window(10 * best.get(arm, 1.0) / case.length)
@@ -231,7 +231,7 @@ def test_more_is_never_passed_by_more_functions(
 
 
 def test_kernels_that_reach_half_contradict_the_paper() -> None:
-    def of(part: float) -> Callable[[Case, str], Window]:
+    def of(part: float) -> Callable[[Case, str], ArmWindow]:
         return share({arms.OTHER: part, arms.RR: 0.01})
 
     figure, rows = conditions.fig1(found("fig1", of(0.05)))
@@ -244,8 +244,8 @@ def test_kernels_that_reach_half_contradict_the_paper() -> None:
 
 
 def test_latency_agrees_where_heavy_functions_have_less_and_others_more() -> None:
-    def of(heavy: float) -> Callable[[Case, str], Window]:
-        def one(case: Case, arm: str) -> Window:
+    def of(heavy: float) -> Callable[[Case, str], ArmWindow]:
+        def one(case: Case, arm: str) -> ArmWindow:
             us = 12.0 if case.cost != "heavy" else heavy
             return window(5, us=us if arm == arms.PRIORITY else 10.0)
 
@@ -278,8 +278,8 @@ def test_latency_of_a_machine_that_cannot_keep_up_is_left_out() -> None:
 
 
 def test_switches_and_cpu() -> None:
-    def of(switches: float, cpu: float) -> Callable[[Case, str], Window]:
-        def one(_: Case, arm: str) -> Window:
+    def of(switches: float, cpu: float) -> Callable[[Case, str], ArmWindow]:
+        def one(_: Case, arm: str) -> ArmWindow:
             if arm == arms.PRIORITY:
                 return window(5, switches=switches, share=cpu)
             return window(5, share=0.2 if arm == arms.PAPER_K else 0.21)
@@ -300,7 +300,7 @@ def test_light_functions_that_gain_by_longer_turns_contradict_the_paper() -> Non
     light = {arms.K[16]: 0.97, arms.K[24]: 0.95, arms.PRIORITY: 0.9}
     medium = {arms.K[16]: 1.02, arms.K[24]: 1.03, arms.PRIORITY: 0.98}
 
-    def of(of_light: Mapping[str, float]) -> Callable[[Case, str], Window]:
+    def of(of_light: Mapping[str, float]) -> Callable[[Case, str], ArmWindow]:
         return lambda case, arm: share(of_light if case.cost == "light" else medium)(case, arm)
 
     assert causes.fig9(found("fig9", of(light)))[0].verdict == "agrees"
@@ -308,8 +308,8 @@ def test_light_functions_that_gain_by_longer_turns_contradict_the_paper() -> Non
 
 
 def test_cache_misses_where_they_are_counted() -> None:
-    def of(misses: float) -> Callable[[Case, str], Window]:
-        def one(_: Case, arm: str) -> Window:
+    def of(misses: float) -> Callable[[Case, str], ArmWindow]:
+        def one(_: Case, arm: str) -> ArmWindow:
             last = misses if arm == arms.PRIORITY else 0.05
             return window(5).model_copy(
                 update={"cache_misses": {"macswap1": 0.3, "macswap2": last}}
@@ -327,7 +327,7 @@ def test_cache_misses_where_they_are_counted() -> None:
 
 
 def test_slices_that_are_wrong() -> None:
-    def of(short: float, long_without: float) -> Callable[[Case, str], Window]:
+    def of(short: float, long_without: float) -> Callable[[Case, str], ArmWindow]:
         parts = {arms.fill_name(0.25, occupancy=on): short for on in (True, False)}
         return share({**parts, arms.fill_name(1.25, occupancy=False): long_without})
 

@@ -4,7 +4,7 @@ import pytest
 
 from evaluation.paper import arms
 from evaluation.paper.case import MAIN
-from evaluation.paper.measured import Measured, Window
+from evaluation.paper.measured import ArmWindow, Measured
 from evaluation.paper.simulated import agreement, calibration_of, mpps_of, simulate_case
 from tests.python.test_paper import ALL, measured, window
 from unis.calibrate.fit import Calibrated, short_slices, with_switch
@@ -28,7 +28,7 @@ def a_machine() -> Calibrated:
 def windows_of(machine: Calibrated) -> Measured:
     """Of a case on that machine; `measured` says that packets cost 20 ns alone."""
     of = measured(ALL[KEY], lambda _: window(1))
-    windows: dict[str, Window] = {}
+    windows: dict[str, ArmWindow] = {}
     for arm in ALL[KEY].sets[MAIN]:
         mpps = mpps_of(ALL[KEY], of, arm, machine)
         turn = 64 * arms.SPECS[arm].arm.yield_every

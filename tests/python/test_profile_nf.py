@@ -14,9 +14,9 @@ from unis.profile import session
 from unis.profile.bounds import Reading
 from unis.profile.curve import Method
 from unis.profile.place import Place, ways_of
-from unis.profile.profiler import Kind, Step, Wish, measure, missing
+from unis.profile.profiler import Step, StepKind, Wish, measure, missing
 from unis.profile.result import About, Modelled, Profiled, result
-from unis.profile.store import Kept, Store
+from unis.profile.store import Store, StoredProfile
 from unis.profile.subject import of_file, of_function, synthetic
 from unis.runtime.errors import InterruptedRunError, LaunchError
 from unis.slo.exact import exact
@@ -57,8 +57,8 @@ class Known:
         return Reading(float(np.interp(load, [*known], [*known.values()])))
 
 
-def kept() -> Kept:
-    return Kept(what={"function": "x"}, slots=2048, began=1e9)
+def kept() -> StoredProfile:
+    return StoredProfile(what={"function": "x"}, slots=2048, began=1e9)
 
 
 def silent(_: object) -> None:
@@ -150,7 +150,7 @@ def test_it_goes_on_after_an_interruption(tmp_path: Path, after: int) -> None:
     with pytest.raises(InterruptedRunError):
         measure(MEASURED, dying, store.read(), store.write, silent)
     kind, at = whole.asked[after]
-    assert missing(MEASURED, store.read())[0] == Step(Kind(kind), at)
+    assert missing(MEASURED, store.read())[0] == Step(StepKind(kind), at)
     rest = Known(PROFILES["stats"])
     done = measure(MEASURED, rest, store.read(), store.write, silent)
     assert dying.asked + rest.asked == whole.asked
@@ -214,7 +214,7 @@ def test_progress_says_how_many_and_how_long() -> None:
     assert all("s left" in line for line in said[2:])
 
 
-def changed(**changes: object) -> Kept:
+def changed(**changes: object) -> StoredProfile:
     return measure(MEASURED, Known(PROFILES["stats"]), kept(), silent, silent).model_copy(
         update=changes
     )

@@ -15,8 +15,8 @@ from evaluation.promises import blocks as promises
 from evaluation.promises.blocks import PromiseSettings, judged, result
 from evaluation.promises.core import CorePlanner
 from evaluation.promises.mixed import write_mixed
-from evaluation.promises.result import Block, FunctionProfile, PromisesResult, Together
-from evaluation.promises.windows import ChainReading, Window, p95s, pooled_p95_us, undisturbed
+from evaluation.promises.result import FunctionProfile, PromiseBlock, PromisesResult, Together
+from evaluation.promises.windows import ChainReading, RunWindow, p95s, pooled_p95_us, undisturbed
 from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.simulate.capture import packet_sizes
@@ -40,12 +40,14 @@ SLO = Slo("fast", Profile("fast", 3.0, (1.0,), ((0.1, 2.0), (0.9, 8.0))), 0.9, 1
 CORE = CorePlanner((FAST, SLOW), 1.0, 100.0)
 
 
-def seen(mpps: float, p95_us: float | None, disturbance: float = 0.0, packets: int = 1) -> Window:
+def seen(
+    mpps: float, p95_us: float | None, disturbance: float = 0.0, packets: int = 1
+) -> RunWindow:
     """All of its packets as late."""
     late = LatencyHistogram()
     if p95_us is not None:
         late = LatencyHistogram(value_ns=[round(p95_us * 1000)], count=[packets])
-    return Window({"of-fast": ChainReading(mpps, 0.9, late)}, disturbance)
+    return RunWindow({"of-fast": ChainReading(mpps, 0.9, late)}, disturbance)
 
 
 def test_both_promises_are_placed_on_one_core() -> None:
@@ -146,9 +148,9 @@ def together(late: float, disturbances: tuple[float, ...]) -> Together:
     return Together.model_validate({"parts": (0.3, 0.4), "promises": [of, of], "windows": windows})
 
 
-def block(*, holds: bool, counts: bool = True, **more: Any) -> Block:
+def block(*, holds: bool, counts: bool = True, **more: Any) -> PromiseBlock:
     disturbances = (0.1, 0.9, 1.1) if counts else (0.1, 1.1, 1.2)
-    return Block(
+    return PromiseBlock(
         profiles=[FAST, SLOW], yield_us=1.0, load=0.7, steady=True,
         promised=together(8.0 if holds else 12.0, disturbances),
         refused=together(150.0, (0.1,)),

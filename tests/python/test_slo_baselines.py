@@ -11,7 +11,7 @@ from evaluation.resq import methods as resq_baselines
 from evaluation.resq.baselines import agnostic, elastic, predictor
 from evaluation.resq.baselines.arrivals import Promise, Served, broken, in_turn
 from evaluation.resq.baselines.contention import Tenant, beside, shares
-from evaluation.resq.baselines.predictor import PENALTY_US, Reading
+from evaluation.resq.baselines.predictor import PENALTY_US, RuleReading
 from evaluation.resq.comparison import SENSITIVE, paper_workload
 from evaluation.resq.methods import PAPER, UNTIMED, by_baselines, overestimate
 from tests.python.strategies import scaled
@@ -140,22 +140,22 @@ def test_the_predictor_needs_what_the_paper_says_within_a_tenth(
     name: str, penalty_us: float
 ) -> None:
     """As the authors' program reads its rule; a miss may take a tenth more."""
-    servers = predictor.first_fit(paper_workload(name), Reading.PROGRAM, penalty_us)
+    servers = predictor.first_fit(paper_workload(name), RuleReading.PROGRAM, penalty_us)
     assert len(servers) == pytest.approx(PAPER[name]["predictor"], rel=0.1)
 
 
 def test_where_the_predictor_is_further_off() -> None:
     """The page says so: a miss of 30 ns, and the other readings of its rule."""
     sensitive = paper_workload("sensitive")
-    assert len(predictor.first_fit(sensitive, Reading.PROGRAM, 0.030)) == 113
-    assert len(predictor.first_fit(sensitive, Reading.NAMED, PENALTY_US)) == 150
-    assert len(predictor.first_fit(sensitive, Reading.SECOND, PENALTY_US)) == 101
+    assert len(predictor.first_fit(sensitive, RuleReading.PROGRAM, 0.030)) == 113
+    assert len(predictor.first_fit(sensitive, RuleReading.NAMED, PENALTY_US)) == 150
+    assert len(predictor.first_fit(sensitive, RuleReading.SECOND, PENALTY_US)) == 101
 
 
 def test_under_their_own_names_none_is_said_to_fall_short() -> None:
     for name in PAPER:
         workload = paper_workload(name)
-        servers = predictor.first_fit(workload, Reading.NAMED)
+        servers = predictor.first_fit(workload, RuleReading.NAMED)
         assert Counter(of for on in servers for of in on) == Counter(in_turn(workload))
         for on in servers:
             assert len(on) <= 9
@@ -167,7 +167,7 @@ def test_under_their_own_names_none_is_said_to_fall_short() -> None:
 
 def test_with_a_second_instance_all_are_said_to_pass_what_is_promised() -> None:
     workload = paper_workload("sensitive")
-    servers = predictor.first_fit(workload, Reading.SECOND)
+    servers = predictor.first_fit(workload, RuleReading.SECOND)
     passes: Counter[Promise] = Counter()
     for on in servers:
         assert len(set(on)) == len(on) <= 9
@@ -183,7 +183,7 @@ def test_a_promise_of_more_than_a_server_passes_has_more_instances() -> None:
     profile = PROFILES["firewall"]
     slo = Slo("much", profile, 2.5 * profile.solo_mpps, 100.0)
     workload = Workload("w", (slo,), (Server("a", 9, 9, 18),))
-    for reading in Reading:
+    for reading in RuleReading:
         servers = predictor.first_fit(workload, reading)
         assert sum(len(on) for on in servers) == 3
     assert sum(len(on) for on in agnostic.packed(workload)) == 3
@@ -232,7 +232,7 @@ def test_servers_of_several_kinds_are_refused() -> None:
     for place in (
         agnostic.packed,
         elastic.scaled,
-        lambda of: predictor.first_fit(of, Reading.NAMED),
+        lambda of: predictor.first_fit(of, RuleReading.NAMED),
     ):
         with pytest.raises(UnisError, match="one kind only"):
             place(two)

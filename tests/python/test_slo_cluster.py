@@ -11,7 +11,7 @@ from unis import built
 from unis.chain.problem import ChainFileError
 from unis.cli.app import app
 from unis.slo.book import Book, booked, opened
-from unis.slo.cluster import Cluster, LatencyRequest, OnDemand, cluster_of, requests
+from unis.slo.cluster import Cluster, LatencyRequest, OnDemandPromise, cluster_of, requests
 from unis.slo.model import load_cluster
 from unis.slo.placement import Refusal
 from unis.slo.profile import Slo
@@ -98,10 +98,10 @@ def test_what_is_leased_on_demand_is_not_reserved(tmp_path: Path) -> None:
     # Two servers of four cores, of which one is leased.
     assert [isinstance(of, Refusal) for of in given] == [False] * 6 + [True]
     on_demand = [cluster.demand(f"d{at}", "anything", 50.0) for at in range(3)]
-    assert [of.number for of in on_demand if isinstance(of, OnDemand)] == [0, 1]
+    assert [of.number for of in on_demand if isinstance(of, OnDemandPromise)] == [0, 1]
     assert isinstance(on_demand[2], Refusal)
     again = without(tmp_path, cluster, "d0").demand("d3", "anything", 50.0)
-    assert isinstance(again, OnDemand)
+    assert isinstance(again, OnDemandPromise)
     assert again.number == 0
 
 
@@ -109,7 +109,7 @@ def test_another_instance_is_on_another_server(tmp_path: Path) -> None:
     cluster = a_cluster(tmp_path)
     cluster.demand("d", "nf", 50.0)
     second = cluster.another("d")
-    assert second == OnDemand("d..2", "nf", 50.0, "a", 1)
+    assert second == OnDemandPromise("d..2", "nf", 50.0, "a", 1)
     full = cluster.another("d..2")  # as an agent calls it
     assert isinstance(full, Refusal)
     assert "no server without an instance" in full.why

@@ -8,7 +8,7 @@ from evaluation.resq.comparison import paper_workload
 from unis.slo.exact import exact
 from unis.slo.explain import costs, given_away, kept
 from unis.slo.greedy import greedy
-from unis.slo.placement import Instance, Machine, Placement
+from unis.slo.placement import Instance, PlacedMachine, Placement
 from unis.slo.profile import (
     ImpossibleProfileError,
     Profile,
@@ -158,7 +158,7 @@ def test_the_verifier_finds_what_is_wrong() -> None:
     workload = Workload("w", slos, (server,), 0.0, 0.5)
 
     def said(*instances: Instance, of: Workload = workload) -> str:
-        return "; ".join(problems(of, Placement([Machine("a", [*instances])])))
+        return "; ".join(problems(of, Placement([PlacedMachine("a", [*instances])])))
 
     right = Instance("s", 0, 2), Instance("t", 0, 2, 2)
     assert said(*right) == ""

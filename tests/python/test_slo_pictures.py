@@ -16,9 +16,9 @@ from evaluation.resq.results import (
     Answers,
     CacheArm,
     InCaches,
+    LargePlacement,
     Placed,
     Resq,
-    Scale,
     Shared,
     Sockets,
 )
@@ -29,15 +29,15 @@ from unis.report.colours import of_functions
 from unis.report.placement_rows import ANY, Row, by_ways, functions_of, rows, rows_of_shared
 from unis.report.servers import drawing, picture
 from unis.slo.exact import exact
-from unis.slo.placement import Instance, Machine, Placement
+from unis.slo.placement import Instance, PlacedMachine, Placement
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.shared import shared
 
 EXAMPLES = built.clone() / "examples" / "slo"
 
 
-def machine(*instances: tuple[str, int]) -> Machine:
-    made = Machine("a")
+def machine(*instances: tuple[str, int]) -> PlacedMachine:
+    made = PlacedMachine("a")
     for name, ways in instances:
         made.add(Instance(name, 0, ways))
     return made
@@ -108,7 +108,7 @@ def test_nothing_is_drawn_outside_the_picture(cores: int) -> None:
     profile = Profile("nf", 1.0, (1.0,), ((1.0, 10.0),))
     slos = (Slo("s", profile, 0.5, 10.0),)
     servers = (Server("a", 5, cores, 32), Server("of-another-kind-with-a-name", 5, 2, 4))
-    other = Machine("of-another-kind-with-a-name")
+    other = PlacedMachine("of-another-kind-with-a-name")
     other.add(Instance("s", 0, 4))
     full = machine(*[("s", 1)] * min(cores, 32))
     found = rows(Workload("w", slos, servers), Placement([full, other]))
@@ -142,7 +142,7 @@ def resq_results() -> Resq:
     }  # fmt: skip
     of = Shared(exact=23, shared=15, bound=None, wrong=0, seconds=1, fewer=0.35, simulated=200,
                 late_or_short=0, closest=0.77)  # fmt: skip
-    scale = Scale(slos=1, servers=1, machines=1, bound=1, seconds=1.0, gap=0.0, wrong=0)
+    scale = LargePlacement(slos=1, servers=1, machines=1, bound=1, seconds=1.0, gap=0.0, wrong=0)
     sockets = Sockets(promises=1, greedy=2, exact=1, bound=1, seconds=0.1, wrong=0)
     arms = {
         "masks": CacheArm(servers=13, played=6, broken={"nat": 0}, broken_when_off=0,

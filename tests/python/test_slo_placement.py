@@ -13,7 +13,7 @@ from tests.python.strategies import scaled
 from unis.slo.exact import exact
 from unis.slo.explain import summary
 from unis.slo.greedy import greedy
-from unis.slo.placement import Instance, Machine, NoRoomError, Placement
+from unis.slo.placement import Instance, NoRoomError, PlacedMachine, Placement
 from unis.slo.profile import ImpossibleProfileError, Profile, Server, Slo, Workload
 from unis.slo.splits import CannotBeKeptError, minimal_splits, passes, patterns, splits_of
 from unis.slo.verify import problems
@@ -244,19 +244,21 @@ def test_the_verifier_finds_what_is_wrong() -> None:
     profile = Profile("nf", 1.0, (0.5, 1.0), FLAT)
     workload = Workload("w", (Slo("s", profile, 0.8, 20.0),), (Server("a", 1, 1, 2, 3),), 0.0)
 
-    def said(*machines: Machine) -> str:
+    def said(*machines: PlacedMachine) -> str:
         return "; ".join(problems(workload, Placement(machines)))
 
-    assert said(Machine("a", [Instance("s", 0, 2)])) == ""
-    assert "0.5 Mpps in time of 0.8 promised" in said(Machine("a", [Instance("s", 0, 1)]))
+    assert said(PlacedMachine("a", [Instance("s", 0, 2)])) == ""
+    assert "0.5 Mpps in time of 0.8 promised" in said(PlacedMachine("a", [Instance("s", 0, 1)]))
     assert "0 Mpps in time" in said()
-    many = Machine("a", [Instance("s", 0, 1), Instance("s", 0, 2, first=1)])
-    assert "shares ways" in said(Machine("a", [Instance("s", 0, 1), Instance("s", 0, 2)]))
+    many = PlacedMachine("a", [Instance("s", 0, 1), Instance("s", 0, 2, first=1)])
+    assert "shares ways" in said(PlacedMachine("a", [Instance("s", 0, 1), Instance("s", 0, 2)]))
     assert "2 instances on 1 cores" in said(many)
     assert "3 ways of 2" in said(many)
-    assert "2 servers a of 1" in said(*(Machine("a", [Instance("s", 0, 2)]) for _ in range(2)))
-    assert "no such server" in said(Machine("b", []))
-    assert "nobody asked for t" in said(Machine("a", [Instance("t", 0, 2)]))
+    assert "2 servers a of 1" in said(
+        *(PlacedMachine("a", [Instance("s", 0, 2)]) for _ in range(2))
+    )
+    assert "no such server" in said(PlacedMachine("b", []))
+    assert "nobody asked for t" in said(PlacedMachine("a", [Instance("t", 0, 2)]))
     crowd = replace(workload, servers=(Server("a", 1, 9, 9, 3),))
-    three = Placement([Machine("a", [Instance("s", 0, 2, 2 * at) for at in range(3)])])
+    three = Placement([PlacedMachine("a", [Instance("s", 0, 2, 2 * at) for at in range(3)])])
     assert "3 classes of service" in "; ".join(problems(crowd, three))

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from evaluation.resq.shared_cores import simulated
 from unis.slo import polling
-from unis.slo.cores import Core, Part, SharedMachine, SharedPlacement, added_by_part, load_of
+from unis.slo.cores import Core, CoreShare, SharedMachine, SharedPlacement, added_by_part, load_of
 from unis.slo.profile import Profile, Server, Slo, Workload
 from unis.slo.resq_profiles import PROFILES
 
 
-def core_of(*parts: tuple[float, float]) -> list[Part]:
+def core_of(*parts: tuple[float, float]) -> list[CoreShare]:
     """Functions with such loads, whose packets take so many µs."""
-    return [Part(f"s{at}", 0, load / us, 1, load) for at, (load, us) in enumerate(parts)]
+    return [CoreShare(f"s{at}", 0, load / us, 1, load) for at, (load, us) in enumerate(parts)]
 
 
 def test_one_alone_waits_for_its_own_packets_only() -> None:
@@ -66,7 +66,7 @@ def test_the_fit_is_as_what_is_drawn(own: float, variance: float) -> None:
     assert polling.p95_of_turns(own, variance) == pytest.approx(drawn, rel=0.04)
 
 
-def at_the_brink(chance: random.Random, count: int) -> list[tuple[list[Part], list[Slo]]]:
+def at_the_brink(chance: random.Random, count: int) -> list[tuple[list[CoreShare], list[Slo]]]:
     """Random cores, as full as their promises allow by the model."""
     cores = []
     for number in range(count):
@@ -80,18 +80,20 @@ def at_the_brink(chance: random.Random, count: int) -> list[tuple[list[Part], li
         def core(
             scale: float, of: list[Profile] = profiles, ways: list[int] = ways,
             weights: list[float] = weights, number: int = number,
-        ) -> list[Part]:  # fmt: skip
+        ) -> list[CoreShare]:  # fmt: skip
             rates = [
                 scale * weight * profile.solo_mpps * profile.share(way)
                 for weight, profile, way in zip(weights, of, ways, strict=True)
             ]
             slos = [Slo("", profile, rate, 1.0) for profile, rate in zip(of, rates, strict=True)]
             return [
-                Part(f"core{number} {at}", 0, rate, way, load_of(slo, rate, way))
+                CoreShare(f"core{number} {at}", 0, rate, way, load_of(slo, rate, way))
                 for at, (rate, way, slo) in enumerate(zip(rates, ways, slos, strict=True))
             ]
 
-        def late(parts: list[Part], of: list[Profile] = profiles, p95_us: float = p95_us) -> bool:
+        def late(
+            parts: list[CoreShare], of: list[Profile] = profiles, p95_us: float = p95_us
+        ) -> bool:
             budgets = [p95_us - one.p95_us_by_load[0][1] + 1 / one.solo_mpps for one in of]
             added = added_by_part(parts)
             full = sum(part.load for part in parts) > 0.95

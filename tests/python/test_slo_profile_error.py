@@ -10,7 +10,7 @@ from unis import built
 from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.model import load
-from unis.slo.placement import Instance, Machine
+from unis.slo.placement import Instance, PlacedMachine
 from unis.slo.profile import Profile, Server, Slo, Workload
 
 MEMORY = built.clone() / "examples" / "slo" / "memory.yaml"
@@ -48,7 +48,7 @@ def test_another_truth_than_the_profile() -> None:
 
     profiles = {slo.name: slo.profile for slo in workload.slos}
 
-    def tenth_less(_: Machine, instance: Instance) -> float:
+    def tenth_less(_: PlacedMachine, instance: Instance) -> float:
         return 0.9 * stated(profiles[instance.slo], instance.ways)
 
     assert with_errors(workload, placed, passes=tenth_less).broken > 0

@@ -14,7 +14,7 @@ from unis.errors import UnisError
 from unis.slo.cores import (
     Core,
     CoreModel,
-    Part,
+    CoreShare,
     SharedMachine,
     SharedPlacement,
     added_by_part,
@@ -118,7 +118,7 @@ def test_a_core_that_is_too_full_is_seen_under_the_scheduler() -> None:
     profile = PROFILES["firewall"]
     slos = tuple(Slo(f"s{at}", profile, 0.6 * profile.solo_mpps, 100.0) for at in range(2))
     workload = Workload("full", slos, (Server("a", 1, 1, 4),))
-    parts = [Part(slo.name, 0, slo.mpps, 1, 0.6) for slo in slos]
+    parts = [CoreShare(slo.name, 0, slo.mpps, 1, 0.6) for slo in slos]
     placed = SharedPlacement([SharedMachine("a", [Core(parts)])], (), 1, 0.0)
     assert any(not one.holds for one in simulated(workload, placed))
 
@@ -132,7 +132,7 @@ def test_the_verifier_finds_what_is_wrong_on_shared_cores() -> None:
         placed = SharedPlacement([SharedMachine(server, [*cores])], (), None, 0.0)
         return "; ".join(shared_problems(of, placed))
 
-    part = Part("s", 0, slo.mpps, 1, 0.5, mask=0b1)
+    part = CoreShare("s", 0, slo.mpps, 1, 0.5, mask=0b1)
     other = replace(part, mask=0b10)
     assert said(Core([part])) == ""
     assert "no such server" in said(Core([part]), server="b")

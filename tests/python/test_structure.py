@@ -1,7 +1,8 @@
-"""The structure of the packages, read from their imports: down only, no circle, no long file."""
+"""The structure of the packages: imports run down only, no circle, no long file, no name twice."""
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -81,6 +82,17 @@ def test_no_circle() -> None:
         for name, path in MODULES.items()
     }
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """A leading underscore makes no other name."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(name)
+    assert len(places) > 400
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
     seen: list[tuple[str, list[str]]] = []
 
     def measured(case: object, arms: Sequence[Arm], count: int, *, fused: bool) -> Rounds:
-        assert isinstance(case, throughput._Case)
+        assert isinstance(case, throughput._CaseBench)
         part = "fused" if fused else "chain"
         case._slots[part], case._costs[part] = 4096, {}
         seen.append(("fused" if fused else "chain", [str(replace(arm, name="")) for arm in arms]))
         return [{str(arm): reply(MPPS.get(str(arm), 3.0)) for arm in arms}] * count
 
-    monkeypatch.setattr(throughput._Case, "_measured", measured)
+    monkeypatch.setattr(throughput._CaseBench, "_measured", measured)
     monkeypatch.setattr(throughput, "_slots", lambda *_: 4096)
     monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: 30.0)
     return seen

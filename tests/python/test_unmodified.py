@@ -131,7 +131,7 @@ def test_a_block_during_which_a_cpu_moved_is_measured_again(
 
     monkeypatch.setattr(blocks, "line_transfer_ns", lambda *_: next(found))
     monkeypatch.setattr(third_party, "check", lambda _: None)
-    monkeypatch.setattr(unmodified._Bench, "_measured", measured)
+    monkeypatch.setattr(unmodified._UnmodifiedBench, "_measured", measured)
     monkeypatch.setattr(Machine, "this", lambda: Machine(cpus=frozenset({0, 1})))
     arms = (Arm("unis"), Arm("rr"), Arm("other"))
     settings = unmodified.UnmodifiedSettings(rounds=12, window=0.1, arms=arms)

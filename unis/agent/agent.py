@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from unis.agent.duties import Duties
-from unis.agent.fair import Observation, Shares, divided, undivided
+from unis.agent.fair import Observation, WayShares, divided, undivided
 from unis.agent.notes import Notes, NotesFile, OnDemandState, Standing
 from unis.agent.watch import ChainSample, Watch
 from unis.errors import UnisError
@@ -49,7 +49,7 @@ class AgentSettings:
 
 
 @dataclass(frozen=True)
-class Event:
+class AgentEvent:
     """Something to be told."""
 
     kind: str  # broken, kept, more-instances, failed, mended, divided
@@ -85,7 +85,7 @@ class Agent:
         watch: Watch,
         notes: NotesFile,
         io: IoWays,
-        tell: Callable[[Event], None],
+        tell: Callable[[AgentEvent], None],
         settings: AgentSettings | None = None,
         server: str = "",
         clock: Callable[[], float] = time.monotonic,
@@ -121,8 +121,8 @@ class Agent:
         except UnisError as error:
             problem = str(error)
         if problem != self._problem:
-            mended = Event("mended", "", "classes are as they should be again")
-            self._tell(Event("failed", "", problem) if problem else mended)
+            mended = AgentEvent("mended", "", "classes are as they should be again")
+            self._tell(AgentEvent("failed", "", problem) if problem else mended)
         self._problem = problem
         self._plan = plan_now or self._plan
         return Status(plan_now, samples, occupied, problem, traffic)
@@ -160,9 +160,9 @@ class Agent:
             now = was.after(bad=bad, patience=self._settings.patience)
             standings[name] = now
             if now.broken and not was.broken:
-                self._tell(Event("broken", name, _broken(name, sample, p95_us, short=short)))
+                self._tell(AgentEvent("broken", name, _broken(name, sample, p95_us, short=short)))
             elif was.broken and not now.broken:
-                self._tell(Event("kept", name, f"{name} is kept again"))
+                self._tell(AgentEvent("kept", name, f"{name} is kept again"))
         left = {name: of for name, of in standings.items() if name in duties.p95_us and of.matters}
         self._keep(replace(self._notes, standing=left))
 
@@ -244,11 +244,11 @@ class Agent:
             further = divided(before, observed, classes)
             if further is not None:
                 state = OnDemandState(further, told=told)
-                self._tell(Event("divided", "", f"on demand: {_classes_told(further)}"))
+                self._tell(AgentEvent("divided", "", f"on demand: {_classes_told(further)}"))
             else:
                 for name in fresh:
                     sentence = f"{name} needs another instance: no more can be had for it here"
-                    self._tell(Event("more-instances", name, sentence))
+                    self._tell(AgentEvent("more-instances", name, sentence))
                 state = replace(state, done=True, told=(*told, *fresh))
         if state.shares != before:  # of other classes more has to be known
             self._waited = 0
@@ -332,5 +332,5 @@ def _broken(name: str, sample: ChainSample, p95_us: float, *, short: bool) -> st
     return f"{name} is broken: {late}"
 
 
-def _classes_told(shares: Shares) -> str:
+def _classes_told(shares: WayShares) -> str:
     return "; ".join(f"{', '.join(one.members)}: {one.ways} ways" for one in shares.classes)

@@ -28,7 +28,7 @@ class CacheClass:
 
 
 @dataclass(frozen=True)
-class Shares:
+class WayShares:
     """All leased ways, divided. Every function is in one class, and every class has a way."""
 
     rest: CacheClass | None  # that is still looked at; None: all is divided
@@ -50,14 +50,14 @@ class Shares:
         return sum(one.ways for one in self.classes)
 
 
-def undivided(members: Sequence[str], ways: int) -> Shares:
+def undivided(members: Sequence[str], ways: int) -> WayShares:
     """All in one class."""
-    return Shares(CacheClass(tuple(sorted(members)), ways) if members else None)
+    return WayShares(CacheClass(tuple(sorted(members)), ways) if members else None)
 
 
 def divided(
-    shares: Shares, observed: Mapping[str, Observation], most_classes: int
-) -> Shares | None:
+    shares: WayShares, observed: Mapping[str, Observation], most_classes: int
+) -> WayShares | None:
     """One step further; None: there is none, or no promise is broken.
 
     `most_classes`: of service, for all of these functions. A function that was not observed
@@ -91,8 +91,8 @@ def divided(
     wanted = _shrunk(wanted, ways)
     spare = rest.ways - sum(one.ways for one in wanted)
     if left:
-        return Shares(CacheClass(left, spare), (*shares.settled, *wanted))
-    return Shares(None, (*shares.settled, *_enlarged(wanted, spare)))
+        return WayShares(CacheClass(left, spare), (*shares.settled, *wanted))
+    return WayShares(None, (*shares.settled, *_enlarged(wanted, spare)))
 
 
 def _shrunk(classes: Sequence[CacheClass], ways: int) -> list[CacheClass]:

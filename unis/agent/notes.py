@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import TypeAdapter
 
-from unis.agent.fair import Shares
+from unis.agent.fair import WayShares
 from unis.errors import UnisError
 from unis.isolate.state import Record
 from unis.runtime.files import write_atomically
@@ -39,7 +39,7 @@ class Standing:
 class OnDemandState:
     """How far functions on demand were divided."""
 
-    shares: Shares = field(default_factory=lambda: Shares(None))
+    shares: WayShares = field(default_factory=lambda: WayShares(None))
     looks: int = 0  # since they were divided so
     done: bool = False  # no further step would help
     told: tuple[str, ...] = ()  # promises that are broken all the same, as was told

@@ -45,7 +45,7 @@ class DemoResult:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _DemoMeasurements:
     rounds: Rounds
     yield_every: int  # of co-operative: the best of those tried; 0: it is not there
     traces: dict[str, pb.TraceReply]
@@ -94,7 +94,7 @@ def _measure(
     options: DemoOptions,
     spans_of: Mapping[Arm, Span],
     show: Callable[[Rounds, int], None],
-) -> _Measured:
+) -> _DemoMeasurements:
     controller = run.plan.controller
     best = _best_yield_every(run, options) if _COOPERATIVE in options.arms else 0
     tuned = {_COOPERATIVE: replace(_COOPERATIVE, yield_every=best, name=str(_COOPERATIVE))}
@@ -116,7 +116,7 @@ def _measure(
     run.tell("pausing the source and counting every packet")
     account = run.client.settle()
     run.check()
-    return _Measured(
+    return _DemoMeasurements(
         rounds, best, traces, {name: cost.ns for name, cost in run.costs.items()}, account
     )
 
@@ -128,7 +128,7 @@ def _best_yield_every(run: Run, options: DemoOptions) -> int:
 
 
 def _settings(
-    plan: Plan, options: DemoOptions, measured: _Measured
+    plan: Plan, options: DemoOptions, measured: _DemoMeasurements
 ) -> dict[str, str | int | float]:
     source = plan.traffic.source
     what = source.file if isinstance(source, PcapSource) else source.model_dump_json()
@@ -160,7 +160,7 @@ def _path(plan: Plan) -> str:
     return " → ".join(hop.function for hop in plan.chains[0].hops)
 
 
-def _page(plan: Plan, summary: Summary, measured: _Measured) -> str:
+def _page(plan: Plan, summary: Summary, measured: _DemoMeasurements) -> str:
     return report_page(
         f"{_path(plan)} on one CPU",
         summary,

@@ -103,7 +103,7 @@ def compare(
     settings: LatencySettings, machine: Machine, report: Callable[[str], None]
 ) -> LatencyResult:
     """Both experiments."""
-    bench = _Bench(settings, machine, report)
+    bench = _LatencyBench(settings, machine, report)
     sustained, rows = bench.loads()
     rows += bench.frontier()
     return LatencyResult(
@@ -123,7 +123,7 @@ def yields_on(ring: int) -> list[int]:
     ]
 
 
-class _Bench:
+class _LatencyBench:
     def __init__(
         self, settings: LatencySettings, machine: Machine, report: Callable[[str], None]
     ) -> None:

@@ -113,7 +113,7 @@ def compare(
     with all that is no controller.
     """
     for part, policies in _apart(case, settings.policies, machine, report):
-        yield _Case(part, replace(settings, policies=policies), machine, report).rows()
+        yield _CaseBench(part, replace(settings, policies=policies), machine, report).rows()
 
 
 def _apart(
@@ -166,7 +166,7 @@ def _chain(case: ThroughputCase, cpu: int, *, fused: bool) -> LoadedChain:
     )
 
 
-class _Case:
+class _CaseBench:
     def __init__(
         self,
         case: ThroughputCase,

@@ -90,7 +90,7 @@ def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], Non
     third_party.check(name)
     # Looked at before we keep ourselves off the CPU of the functions.
     window = settings.window * third_party.most_pollers(name)
-    bench = _Bench(name, Machine.this(), window, report)
+    bench = _UnmodifiedBench(name, Machine.this(), window, report)
     report(f"{name}: the reference, a yield every {', '.join(map(str, YIELD_EVERY))} bursts")
     trials = trial_ratios(bench.reference(YIELD_EVERY[0], TRIAL, TRIAL_ROUNDS))
     two = best_two(trials)
@@ -119,7 +119,7 @@ def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], Non
     return result
 
 
-class _Bench:
+class _UnmodifiedBench:
     """Brings the two chains up, one at a time."""
 
     def __init__(

@@ -18,7 +18,7 @@ from unis.cli.terminal import fail, moved, out, print_line, say, table_of, warn,
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from unis.agent.agent import Agent, Event, Status
+    from unis.agent.agent import Agent, AgentEvent, Status
     from unis.agent.duties import Duties
     from unis.agent.watch import RunWatch, Watch
     from unis.isolate.hardware import IoWays
@@ -119,7 +119,7 @@ def keep(
     from unis.runtime.interrupts import interrupts
 
     kind, number = _server(server)
-    duties = _Duties(cluster, book, kind, number)
+    duties = _DutiesReader(cluster, book, kind, number)
     if report:
         writable(report).touch()
     place = agent_folder(folder)
@@ -181,7 +181,7 @@ def _server(text: str) -> tuple[str, int]:
     return kind, int(number)
 
 
-def _see_that_it_is_this_server(info: CacheInfo, io: IoWays, duties: _Duties) -> None:
+def _see_that_it_is_this_server(info: CacheInfo, io: IoWays, duties: _DutiesReader) -> None:
     """A word where the file says more ways than there are."""
     for cache in info.of_level("L3")[:1]:
         if duties.ways > cache.ways - io.most:
@@ -192,7 +192,7 @@ def _see_that_it_is_this_server(info: CacheInfo, io: IoWays, duties: _Duties) ->
             )
 
 
-class _Duties:
+class _DutiesReader:
     """Read again when the book has changed; the last ones where it cannot be read."""
 
     def __init__(self, file: Path, book: Path | None, kind: str, number: int) -> None:
@@ -240,7 +240,7 @@ class _Teller:
         self._server = server
         self._report = report
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: AgentEvent) -> None:
         style = _STYLES.get(event.kind, "")
         print_line(f"{event.kind}: {event.sentence}", style)
         if self._report:

@@ -47,7 +47,7 @@ _COMMANDS = {
 }
 
 
-class _Commands(Mapping[str, Any]):
+class _CommandsByName(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         module, called, panel = _COMMANDS[name]
         found = getattr(importlib.import_module(f"unis.cli.{module}"), called)
@@ -81,7 +81,7 @@ class Commands(TyperGroup):
 class _LazyCommands(Commands):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        lazy: Any = _Commands()
+        lazy: Any = _CommandsByName()
         self.commands = lazy
 
 

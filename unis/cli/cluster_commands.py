@@ -22,7 +22,7 @@ from unis.cli.terminal import fail, out, print_line, table_of, warn
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from unis.slo.cluster import Cluster, LatencyRequest, OnDemand
+    from unis.slo.cluster import Cluster, LatencyRequest, OnDemandPromise
     from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
     from unis.slo.profile import Slo
@@ -57,7 +57,7 @@ def admit(
     from unis.slo.placement import Refusal
 
     with opened_cluster(cluster, book, kept=not dry_run) as opened:
-        answers: list[tuple[Admitted | OnDemand | Refusal, float]] = []  # ms that each took
+        answers: list[tuple[Admitted | OnDemandPromise | Refusal, float]] = []  # ms that each took
         for promise in requests(request, opened.profiles):
             began = time.perf_counter()
             answer = _asked(opened, promise)
@@ -87,7 +87,7 @@ def admit(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _asked(cluster: Cluster, request: Slo | LatencyRequest) -> Admitted | OnDemand | Refusal:
+def _asked(cluster: Cluster, request: Slo | LatencyRequest) -> Admitted | OnDemandPromise | Refusal:
     from unis.slo.cluster import LatencyRequest
 
     if isinstance(request, LatencyRequest):
@@ -95,7 +95,7 @@ def _asked(cluster: Cluster, request: Slo | LatencyRequest) -> Admitted | OnDema
     return cluster.reserve(request)
 
 
-def _as_data(answer: Admitted | OnDemand | Refusal) -> dict[str, Any]:
+def _as_data(answer: Admitted | OnDemandPromise | Refusal) -> dict[str, Any]:
     from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
 
@@ -116,7 +116,7 @@ def _as_data(answer: Admitted | OnDemand | Refusal) -> dict[str, Any]:
     }
 
 
-def _print_answer(answer: Admitted | OnDemand | Refusal) -> None:
+def _print_answer(answer: Admitted | OnDemandPromise | Refusal) -> None:
     from unis.slo.online import Admitted
     from unis.slo.placement import Refusal
 
@@ -265,7 +265,7 @@ def reconcile(
 
 
 @dataclass(frozen=True)
-class _Event:
+class _LoggedEvent:
     time: float
     kind: str
     promise: str
@@ -277,19 +277,19 @@ class _Event:
         return f"{self.server} {self.promise}"
 
 
-def _last(events: list[_Event]) -> list[_Event]:
+def _last(events: list[_LoggedEvent]) -> list[_LoggedEvent]:
     """Of each server and promise the last event that asks for an instance, or needs none."""
-    last: dict[str, _Event] = {}
+    last: dict[str, _LoggedEvent] = {}
     for event in sorted(events, key=lambda event: event.time):
         if event.kind in ("more-instances", "kept"):
             last[event.key] = event
     return [*last.values()]
 
 
-def _events(report: Path) -> list[_Event]:
+def _events(report: Path) -> list[_LoggedEvent]:
     from pydantic import TypeAdapter
 
-    event = TypeAdapter(_Event)
+    event = TypeAdapter(_LoggedEvent)
     try:
         lines = report.read_text().splitlines()
     except OSError as error:

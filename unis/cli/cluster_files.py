@@ -18,7 +18,7 @@ from unis.runtime.files import locked, write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unis.slo.cluster import Cluster, OnDemand
+    from unis.slo.cluster import Cluster, OnDemandPromise
     from unis.slo.online import Where
 
 FileArgument = Annotated[
@@ -100,7 +100,7 @@ def where_data(where: Where) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def demand_data(promise: OnDemand) -> dict[str, Any]:
+def demand_data(promise: OnDemandPromise) -> dict[str, Any]:
     """A promise on demand: a core of those that a server leases, no ways of its own."""
     return {
         "promise": promise.name, "kind": "on-demand",

@@ -47,7 +47,7 @@ _PAUSE = 0.005
 
 
 @dataclass(frozen=True)
-class _Row:
+class _RunRow:
     """A run, and what its engine says of it."""
 
     state: RunState
@@ -82,23 +82,23 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _ask(directory: RunDirectory, state: RunState, *, latency: bool = False) -> _Row:
+def _ask(directory: RunDirectory, state: RunState, *, latency: bool = False) -> _RunRow:
     """Asks the engine of one run, if it is up; with `latency`, or of chains with goals, also for
     its histograms."""
     if state.phase != Phase.RUNNING or not state.live():
-        return _Row(state)
+        return _RunRow(state)
     from unis.engine.client import EngineClient, EngineError
 
     latency = latency or bool(state.goals_ns)
     with EngineClient(directory.socket) as client:
         try:
             stats = client.stats(latency=latency, seconds=_SECONDS)
-            return _Row(state, stats, waits=_edge_waits(client, stats))
+            return _RunRow(state, stats, waits=_edge_waits(client, stats))
         except EngineError as error:
-            return _Row(state, silence=str(error))
+            return _RunRow(state, silence=str(error))
 
 
-def _print(row: _Row) -> None:
+def _print(row: _RunRow) -> None:
     """One run, for people."""
     print_line(_headline(row))
     for problem in row.state.problems:
@@ -118,7 +118,7 @@ def _print(row: _Row) -> None:
                 print_line(_NOT_COUNTED, "dim")
 
 
-def _p95s(row: _Row) -> dict[str, float | None]:
+def _p95s(row: _RunRow) -> dict[str, float | None]:
     """The p95 latency of each chain with a goal, ns, since the start; None: no packet yet."""
     from unis.engine.histogram import Latency
 
@@ -130,7 +130,7 @@ def _p95s(row: _Row) -> dict[str, float | None]:
     return found
 
 
-def _headline(row: _Row) -> str:
+def _headline(row: _RunRow) -> str:
     state = row.state
     if state.comes_again():
         return (
@@ -157,7 +157,7 @@ def _origin(state: RunState) -> str:
     return "attached" if state.attached else state.chain_file
 
 
-def _run_data(row: _Row) -> dict[str, Any]:
+def _run_data(row: _RunRow) -> dict[str, Any]:
     """One run, for programs."""
     state = row.state
     phase = state.phase if state.live() or state.phase == Phase.FAILED else "stale"

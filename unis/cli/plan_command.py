@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from unis.report.placement_rows import Row
     from unis.slo.cores import SharedPlacement
-    from unis.slo.explain import Kept
+    from unis.slo.explain import PromiseExplanation
     from unis.slo.placement import Placement
     from unis.slo.profile import Workload
 
@@ -99,7 +99,7 @@ class _Found:
     placement: Placement | SharedPlacement
     summary: str
     rows: list[Row]
-    kept: Sequence[Kept] = ()
+    kept: Sequence[PromiseExplanation] = ()
     costs: Iterable[str] = ()
 
 
@@ -169,7 +169,7 @@ def _would_do(workload: Workload) -> str:
     return f"; {len(found.machines):,} would do, and there are {there:,}"
 
 
-def _print_promises(every: Sequence[Kept]) -> None:
+def _print_promises(every: Sequence[PromiseExplanation]) -> None:
     columns = ("count", "Mpps", "gets", "p95, µs", "load")
     table = table_of("", "promise", columns, ("split into instances of so many ways",))
     for promise in every[:_PROMISES]:

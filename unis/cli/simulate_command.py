@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from unis.chain.load import LoadedChain
-    from unis.simulate.run import Summary
+    from unis.simulate.run import SimulationSummary
     from unis.simulate.scenario import CostOf, MachineCosts
     from unis.v1 import simulator_pb2 as pb
 
@@ -211,7 +211,7 @@ def simulate(
     if ways or caches:
         raise moved("unis simulate --ways", "ways FILE NAME=N")
     from unis.chain.load import load
-    from unis.simulate.run import Summary
+    from unis.simulate.run import SimulationSummary
     from unis.simulate.run import simulate as run_simulator
     from unis.simulate.scenario import between_yields, remarks, scenario, shortened
 
@@ -236,7 +236,7 @@ def simulate(
                 trace=trace_file is not None and index == 0,
             )  # fmt: skip
             results.append(run_simulator(wanted))
-    summaries = [Summary.of(result) for result in results]
+    summaries = [SimulationSummary.of(result) for result in results]
     if as_json:
         out.print_json(json.dumps([_as_json(summary) for summary in summaries]))
     else:
@@ -252,7 +252,7 @@ def simulate(
         say(f"{trace_file}: open it with ui.perfetto.dev")
 
 
-def _print_simulated(summaries: list[Summary], k: str) -> None:
+def _print_simulated(summaries: list[SimulationSummary], k: str) -> None:
     from unis.measure.paired import ratio_text
 
     base = next((s.mpps for s in summaries if s.policy == "cooperative"), None)
@@ -274,7 +274,7 @@ def _print_simulated(summaries: list[Summary], k: str) -> None:
     out.print(table)
 
 
-def _as_json(summary: Summary) -> dict[str, Any]:
+def _as_json(summary: SimulationSummary) -> dict[str, Any]:
     return {
         "policy": summary.policy,
         "mpps": summary.mpps,

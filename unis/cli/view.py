@@ -50,7 +50,7 @@ def parts_bar(parts: list[tuple[float, str]]) -> Text:
 
 
 @dataclass(frozen=True)
-class Shares:
+class CpuShares:
     """What became of a CPU's time."""
 
     busy: float
@@ -82,17 +82,17 @@ class Rates:
         """A counter's growth a second."""
         return (now - before) / self.seconds
 
-    def shares(self, before: pb.FunctionStats, now: pb.FunctionStats) -> Shares:
+    def shares(self, before: pb.FunctionStats, now: pb.FunctionStats) -> CpuShares:
         """Of a CPU, what a function used; all it did not work it spun."""
         had = self.rate(before.cpu_time_ns, now.cpu_time_ns) / 1e9
         # Costs are estimates: of packets that were cheaper than thought, no more than there was.
         busy = min(had, self.rate(before.work_ns, now.work_ns) / 1e9)
-        return Shares(busy, max(0.0, had - busy))
+        return CpuShares(busy, max(0.0, had - busy))
 
-    def cpu(self, cpu: int) -> Shares:
+    def cpu(self, cpu: int) -> CpuShares:
         """Of a CPU, what all its functions used."""
         used = [self.shares(*pair) for pair in self.functions() if pair[1].cpu == cpu]
-        return Shares(sum(share.busy for share in used), sum(share.spinning for share in used))
+        return CpuShares(sum(share.busy for share in used), sum(share.spinning for share in used))
 
 
 def _pairs(

@@ -16,15 +16,15 @@ _ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
 
 
 @dataclass(frozen=True)
-class Event:
+class PerfEvent:
     """What is counted, by the numbers of linux/perf_event.h."""
 
     type: int
     config: int
 
 
-CACHE_REFERENCES, CACHE_MISSES = Event(0, 2), Event(0, 3)
-TASK_CLOCK = Event(1, 1)  # ns, by software: everywhere
+CACHE_REFERENCES, CACHE_MISSES = PerfEvent(0, 2), PerfEvent(0, 3)
+TASK_CLOCK = PerfEvent(1, 1)  # ns, by software: everywhere
 
 
 class CountersError(Exception):
@@ -48,7 +48,7 @@ class Counters:
 
 
 @contextlib.contextmanager
-def counting(threads: Mapping[str, int], events: Sequence[Event]) -> Iterator[Counters]:
+def counting(threads: Mapping[str, int], events: Sequence[PerfEvent]) -> Iterator[Counters]:
     """Counts `events` of `threads` (numbers, by name). CountersError if one cannot be had."""
     with contextlib.ExitStack() as stack:
         descriptors: dict[str, list[int]] = {}
@@ -60,7 +60,7 @@ def counting(threads: Mapping[str, int], events: Sequence[Event]) -> Iterator[Co
         yield Counters(descriptors)
 
 
-def _open(event: Event, thread: int) -> int:
+def _open(event: PerfEvent, thread: int) -> int:
     call = _CALLS.get(platform.machine())
     if call is None:
         raise CountersError(f"counters are not known on {platform.machine()}")

@@ -10,7 +10,7 @@ from unis.chain.model import PortSink, PortSource
 from unis.links.kind import LinkPlan
 from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, Plan, PortPlan
 
-Part = Literal["chain", "function", "scheduler", "traffic", "platform"]
+PlanPart = Literal["chain", "function", "scheduler", "traffic", "platform"]
 What = Literal["added", "removed", "changed", "started anew", "moved"]
 
 # Of a function's process: what it is started with, and how that is called.
@@ -33,7 +33,7 @@ _STARTED_WITH = {
 class Change:
     """One thing that becomes another."""
 
-    part: Part
+    part: PlanPart
     name: str
     what: What
     why: tuple[str, ...] = ()

@@ -82,9 +82,11 @@ def make_plan(
     notes = [*platform.notes, *programs.notes, *sizes.notes]
     notes += [f"NICs: {queues.why}"] if queues and queues.leaky else []
     numbers = Numbers(len(platform.cpus), file, there)
-    parts = _Parts(chain, programs, wiring, platform.cpus, sizes, named, here, numbers, queues)
+    builder = _PlanBuilder(
+        chain, programs, wiring, platform.cpus, sizes, named, here, numbers, queues
+    )
     plan = replace(
-        parts.plan(notes),
+        builder.plan(notes),
         linked=frozenset(name for place in wiring.direct for name in place.functions),
         make_alone=partial(_plan_alone, chain, wiring, machine, others, places),
     )
@@ -107,8 +109,8 @@ def _plan_alone(
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """Puts the parts together; the file is known to be right."""
+class _PlanBuilder:
+    """Makes the plan of its parts; the file is known to be right."""
 
     chain: LoadedChain
     programs: Programs

@@ -12,13 +12,13 @@ from typing import Protocol
 
 from unis.profile.bounds import Reading, Shape
 from unis.profile.curve import Axis, Curve, Method, curve_of, wanted
-from unis.profile.store import Kept
+from unis.profile.store import StoredProfile
 
 _LEAST_LOAD, _MOST_LOAD = 10, 100  # percent of what passes
 _STEP, _CAREFUL_STEP = 5, 1  # about 20 levels, as in the paper
 
 
-class Kind(Enum):
+class StepKind(Enum):
     """What is measured."""
 
     CAPACITY = "capacity"
@@ -27,20 +27,20 @@ class Kind(Enum):
 
 
 # Readings of a curve, until its own points say more.
-_USUALLY = {Kind.WAYS: 8, Kind.LOAD: 9}
+_USUALLY = {StepKind.WAYS: 8, StepKind.LOAD: 9}
 
 
 @dataclass(frozen=True)
 class Step:
     """One reading that is wanted."""
 
-    kind: Kind
+    kind: StepKind
     at: float = 0.0  # ways, or percent of the load
 
     def __str__(self) -> str:
-        if self.kind is Kind.CAPACITY:
+        if self.kind is StepKind.CAPACITY:
             return "what passes"
-        if self.kind is Kind.WAYS:
+        if self.kind is StepKind.WAYS:
             return f"throughput with {self.at:g} ways"
         return f"p95 latency at {self.at:g} % of it"
 
@@ -62,11 +62,11 @@ class Wish:
         """What latency is measured by, percent."""
         return Axis(_LEAST_LOAD, _MOST_LOAD, _CAREFUL_STEP if self.method.careful else _STEP)
 
-    def known_shares(self, kept: Kept) -> dict[float, Reading]:
+    def known_shares(self, kept: StoredProfile) -> dict[float, Reading]:
         """Those that were measured, and that with all ways, which is 1."""
         return {**kept.shares, **({float(self.ways): Reading(1.0)} if self.ways else {})}
 
-    def curves(self, kept: Kept) -> tuple[Curve | None, Curve]:
+    def curves(self, kept: StoredProfile) -> tuple[Curve | None, Curve]:
         """Of what was measured: throughput, if its ways can be set, and latency."""
         latency = curve_of(self.load_axis, Shape.CONVEX, self.method, kept.latencies)
         if self.ways_axis is None:
@@ -75,15 +75,15 @@ class Wish:
         return curve_of(self.ways_axis, Shape.CONCAVE, self.method, shares), latency
 
 
-def missing(wish: Wish, kept: Kept) -> list[Step]:
+def missing(wish: Wish, kept: StoredProfile) -> list[Step]:
     """The readings that are known to be lacking; more may be once these are there."""
-    steps = [] if kept.mpps else [Step(Kind.CAPACITY)]
+    steps = [] if kept.mpps else [Step(StepKind.CAPACITY)]
     if axis := wish.ways_axis:
         known = wish.known_shares(kept)
         points = wanted(axis, Shape.CONCAVE, wish.method, known)
-        steps += [Step(Kind.WAYS, x) for x in points]
+        steps += [Step(StepKind.WAYS, x) for x in points]
     points = wanted(wish.load_axis, Shape.CONVEX, wish.method, kept.latencies)
-    return steps + [Step(Kind.LOAD, x) for x in points]
+    return steps + [Step(StepKind.LOAD, x) for x in points]
 
 
 class Backend(Protocol):
@@ -102,13 +102,13 @@ class Backend(Protocol):
 def measure(
     wish: Wish,
     backend: Backend,
-    kept: Kept,
-    keep: Callable[[Kept], None],
+    kept: StoredProfile,
+    keep: Callable[[StoredProfile], None],
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
-) -> Kept:
+) -> StoredProfile:
     """Until nothing is missing; `keep` is called with all there is after each reading."""
-    progress = _Progress(report, clock)
+    progress = _ProfileProgress(report, clock)
     while steps := missing(wish, kept):
         step = steps[0]
         progress.begins(step, kept, steps)
@@ -119,18 +119,20 @@ def measure(
     return kept
 
 
-def _measured(step: Step, backend: Backend, kept: Kept) -> tuple[Reading, Mapping[str, object]]:
-    if step.kind is Kind.CAPACITY:
+def _measured(
+    step: Step, backend: Backend, kept: StoredProfile
+) -> tuple[Reading, Mapping[str, object]]:
+    if step.kind is StepKind.CAPACITY:
         reading, waiting = backend.capacity()
         return reading, {"mpps": reading, "waiting": waiting}
-    if step.kind is Kind.WAYS:
+    if step.kind is StepKind.WAYS:
         reading = backend.throughput(round(step.at))
         return reading, {"shares": {**kept.shares, step.at: reading}}
     reading = backend.latency(step.at / 100)
     return reading, {"latencies": {**kept.latencies, step.at: reading}}
 
 
-class _Progress:
+class _ProfileProgress:
     """Which reading of about how many, and how long the rest takes by how long the others took."""
 
     def __init__(self, report: Callable[[str], None], clock: Callable[[], float]) -> None:
@@ -140,7 +142,7 @@ class _Progress:
         self._measured = 0
         self._told = ""
 
-    def begins(self, step: Step, kept: Kept, steps: list[Step]) -> None:
+    def begins(self, step: Step, kept: StoredProfile, steps: list[Step]) -> None:
         there = bool(kept.mpps) + len(kept.shares) + len(kept.latencies)
         left = _left(kept, steps)
         self._told = f"{there + 1} of about {there + left}"
@@ -157,18 +159,18 @@ class _Progress:
         self._report(f"{self._told}: {step}: {value} ± {spread}{disturbed}")
 
 
-def _left(kept: Kept, steps: list[Step]) -> int:
+def _left(kept: StoredProfile, steps: list[Step]) -> int:
     """Readings that will be wanted yet: those that are known to be, or as many as usual."""
-    left = sum(step.kind is Kind.CAPACITY for step in steps)
-    for kind, known in ((Kind.WAYS, kept.shares), (Kind.LOAD, kept.latencies)):
+    left = sum(step.kind is StepKind.CAPACITY for step in steps)
+    for kind, known in ((StepKind.WAYS, kept.shares), (StepKind.LOAD, kept.latencies)):
         if now := sum(step.kind is kind for step in steps):
             left += max(now, _USUALLY[kind] - len(known))
     return left
 
 
-def _with_unit(kind: Kind, reading: Reading) -> tuple[str, str]:
-    if kind is Kind.CAPACITY:
+def _with_unit(kind: StepKind, reading: Reading) -> tuple[str, str]:
+    if kind is StepKind.CAPACITY:
         return f"{reading.value:.3f} Mpps", f"{reading.spread:.3f}"
-    if kind is Kind.WAYS:
+    if kind is StepKind.WAYS:
         return f"{reading.value:.1%}", f"{reading.spread:.1%}"
     return f"{reading.value:.1f} µs", f"{reading.spread:.1f}"

@@ -11,7 +11,7 @@ from unis.profile.bounds import Reading, Shape
 from unis.profile.curve import Curve
 from unis.profile.fits import Fit, Words, fit
 from unis.profile.profiler import Wish
-from unis.profile.store import Kept
+from unis.profile.store import StoredProfile
 from unis.slo.profile import ImpossibleProfileError, Profile
 
 _LOST = 0.005  # of the packets offered: beyond, a load is not borne
@@ -32,7 +32,7 @@ class Modelled:
     source: str
 
 
-class Point(BaseModel):
+class CurvePoint(BaseModel):
     """One reading, and what was made of it."""
 
     at: float  # ways, or percent of the load
@@ -46,7 +46,7 @@ class Point(BaseModel):
 class CurveResult(BaseModel):
     """A curve, and how far it may be off."""
 
-    points: list[Point]
+    points: list[CurvePoint]
     shaped: bool  # concave or convex, within the spread
     may_be_off: float  # of a value, if the curve is of its shape
     doubts: list[str]  # what cannot be told, for measurements vary by more
@@ -108,7 +108,7 @@ class About:
 
 
 def result(
-    wish: Wish, kept: Kept, about: About, modelled: Modelled | str | None = None
+    wish: Wish, kept: StoredProfile, about: About, modelled: Modelled | str | None = None
 ) -> Profiled:
     """Of all that was measured; throughput by ways, where it was not, of a model, or why the model
     has none.
@@ -203,7 +203,7 @@ def _borne(latency: Curve, found: Fit) -> tuple[dict[float, float], list[str]]:
     return borne, []
 
 
-def _limits(kept: Kept, about: About) -> list[str]:
+def _limits(kept: StoredProfile, about: About) -> list[str]:
     """Whether it was the function that could not go faster."""
     if not kept.slots or kept.mpps is None or kept.waiting >= _KEPT_BUSY * kept.slots:
         return []
@@ -226,7 +226,7 @@ def _disturbed(readings: Sequence[Reading]) -> list[str]:
 
 def _curved(curve: Curve, found: Fit, words: Words) -> CurveResult:
     points = [
-        Point(
+        CurvePoint(
             at=x, value=reading.value, spread=reading.spread, fitted=found.values[x],
             lost=reading.lost, disturbed=reading.disturbed,
         )

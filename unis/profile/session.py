@@ -12,7 +12,7 @@ from unis.profile.machine import EngineWindows
 from unis.profile.place import this_place
 from unis.profile.profiler import Step, Wish, measure, missing
 from unis.profile.result import About, Modelled, Profiled, result
-from unis.profile.store import Kept, Store, digest, what
+from unis.profile.store import Store, StoredProfile, digest, what
 from unis.profile.subject import Subject
 from unis.profile.windows import OnMachine, Ways
 from unis.runtime.costs import known_costs
@@ -89,8 +89,8 @@ class Session:
         except UnisError as error:
             return str(error)
 
-    def _measured(self, report: Callable[[str], None]) -> Kept:
-        def measured(run: Run) -> Kept:
+    def _measured(self, report: Callable[[str], None]) -> StoredProfile:
+        def measured(run: Run) -> StoredProfile:
             slots = run.plan.links[0].slots
             kept = self.store.read().model_copy(update={"slots": slots})
             windows = EngineWindows(run, self._settings.window)

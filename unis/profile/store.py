@@ -24,7 +24,7 @@ _DISTURBED = 0.5
 _DIGITS = 16
 
 
-class Kept(BaseModel):
+class StoredProfile(BaseModel):
     """All of one profile that was measured so far."""
 
     model_config = ConfigDict(extra="forbid")
@@ -37,7 +37,7 @@ class Kept(BaseModel):
     shares: dict[float, Reading] = {}  # of that, by ways
     latencies: dict[float, Reading] = {}  # p95, µs, by percent of load
 
-    def undisturbed(self) -> "Kept":
+    def undisturbed(self) -> "StoredProfile":
         """What of it may be gone on with."""
 
         def good(readings: dict[float, Reading]) -> dict[float, Reading]:
@@ -102,19 +102,19 @@ class Store:
         except OSError as error:
             raise self._cannot(error) from None
 
-    def read(self) -> Kept:
+    def read(self) -> StoredProfile:
         """What there is; nothing where it cannot be read, or is of something else."""
         try:
-            found = Kept.model_validate_json(self.file.read_text())
+            found = StoredProfile.model_validate_json(self.file.read_text())
         except (OSError, ValueError):  # also of bytes that are no text
             return self.new()
         return found if found.what == self._key else self.new()
 
-    def new(self) -> Kept:
+    def new(self) -> StoredProfile:
         """Nothing yet."""
-        return Kept(what=self._key, began=time.time())
+        return StoredProfile(what=self._key, began=time.time())
 
-    def write(self, kept: Kept) -> None:
+    def write(self, kept: StoredProfile) -> None:
         """LaunchError if it cannot."""
         try:
             write_atomically(self.file, kept.model_dump_json(indent=1) + "\n")

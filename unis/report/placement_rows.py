@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from unis.slo.cores import SharedMachine, SharedPlacement
-from unis.slo.placement import Machine, Placement
+from unis.slo.placement import PlacedMachine, Placement
 from unis.slo.profile import Workload
 
 
 @dataclass(frozen=True)
-class Block:
+class WayBlock:
     """Neighbouring ways of one class of service."""
 
     first: int
@@ -45,7 +45,7 @@ class Row:
     count: int
     ways: int
     cores: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[WayBlock, ...]
     used: tuple[Used, ...]
 
     @property
@@ -117,7 +117,7 @@ _Loads = tuple[tuple[str, float | None], ...]
 
 
 def _sockets(
-    machine: Machine, functions: Mapping[str, str], cores: Mapping[str, int]
+    machine: PlacedMachine, functions: Mapping[str, str], cores: Mapping[str, int]
 ) -> Iterator[list[tuple[str, int, int]]]:
     """(function, ways, cores) of what is on each socket that is used."""
     by_socket: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
@@ -152,11 +152,11 @@ def _widest(functions: _Functions) -> tuple[int, _Functions]:
     return -_width(functions), functions
 
 
-def _laid(classes: Iterable[_Functions]) -> tuple[Block, ...]:
-    blocks: list[Block] = []
+def _laid(classes: Iterable[_Functions]) -> tuple[WayBlock, ...]:
+    blocks: list[WayBlock] = []
     first = 0
     for functions in classes:
-        blocks.append(Block(first, functions))
+        blocks.append(WayBlock(first, functions))
         first += blocks[-1].width
     return tuple(blocks)
 

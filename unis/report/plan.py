@@ -6,7 +6,7 @@ from unis.report import colours
 from unis.report.placement_rows import ANY, Row, by_ways, functions_of
 from unis.report.servers import drawing
 from unis.report.templates import template
-from unis.slo.explain import Kept
+from unis.slo.explain import PromiseExplanation
 from unis.slo.placement import Refusal
 
 _PROMISES = 200
@@ -28,7 +28,7 @@ def plan_page(
     summary: str,
     rows: Sequence[Row],
     refused: Iterable[Refusal],
-    kept: Sequence[Kept] = (),
+    kept: Sequence[PromiseExplanation] = (),
     *,
     shared: bool = False,
 ) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from markupsafe import Markup
 
 from unis.report.colours import to_rgb
-from unis.report.placement_rows import Block, Row, Used, total
+from unis.report.placement_rows import Row, Used, WayBlock, total
 
 _HEIGHT, _GAP = 26, 10  # of a row
 _COUNT, _NAME = 64, 110  # how wide the number of servers is, and their name where it is told
@@ -73,7 +73,9 @@ def _ways(row: Row, colours: Mapping[str, str], left: float, top: float) -> str:
     return "".join(parts)
 
 
-def _block(block: Block, colours: Mapping[str, str], each: float, left: float, top: float) -> str:
+def _block(
+    block: WayBlock, colours: Mapping[str, str], each: float, left: float, top: float
+) -> str:
     """A class of service; a stripe for each function in it."""
     told = ", ".join(f"{name} {ways}" for name, ways in block.ways)
     told = block.ways[0][0] if len(block.ways) == 1 else told

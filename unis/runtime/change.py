@@ -54,13 +54,13 @@ def apply_file(
     if steps.refused:
         raise LaunchError("; ".join(steps.refused))
     begin = time.monotonic()
-    _Change(run, new, steps, frozenset(missing), report).carry_out()
+    _ChangeInProgress(run, new, steps, frozenset(missing), report).carry_out()
     result.applied, result.seconds = True, time.monotonic() - begin
     return result
 
 
 @dataclass
-class _Change:
+class _ChangeInProgress:
     run: Run
     new: Plan
     steps: Difference

@@ -80,12 +80,12 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _StoredCost:
     measured: float  # seconds since 1970
     cost: Cost
 
 
-_COSTS = TypeAdapter(dict[str, _Kept])
+_COSTS = TypeAdapter(dict[str, _StoredCost])
 
 
 def shares_of(traffic: Traffic, sizes: Sequence[int] = ()) -> dict[int, int]:
@@ -170,7 +170,7 @@ def kept_costs() -> dict[str, Cost]:
     return {key: kept.cost for key, kept in _kept().items()}
 
 
-def _kept() -> dict[str, _Kept]:
+def _kept() -> dict[str, _StoredCost]:
     oldest = time.time() - _DAYS * 86400
     try:
         read = _COSTS.validate_json(_costs_file().read_bytes())
@@ -186,7 +186,7 @@ def keep_cost(key: str, cost: Cost) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         # Else of two runs that start at once one would overwrite the costs of the other.
         with locked(folder, os.O_RDONLY | os.O_DIRECTORY, _LOCK_SECONDS):
-            costs = _kept() | {key: _Kept(time.time(), cost)}
+            costs = _kept() | {key: _StoredCost(time.time(), cost)}
             write_atomically(_costs_file(), _COSTS.dump_json(costs, indent=1).decode())
 
 

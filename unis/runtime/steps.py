@@ -41,7 +41,7 @@ _UNISD_SECONDS = 30.0  # until it answers: it reserves and clears packet memory 
 
 
 @dataclass
-class Step:
+class StartStep:
     """One part of bringing a run up."""
 
     name: str
@@ -256,21 +256,21 @@ def _end_engine(state: RunState, hurry: Hurry) -> list[str]:
 
 
 STEPS = (
-    Step(
+    StartStep(
         "Ports",
         lambda run: folders.copy_ports(run.plan.name),
         lambda state, _: remove_tree(folders.ports_directory() / state.name),
     ),
-    Step("Guard", start_guard),
-    Step("Group", _make_leaf, _remove_leaf),
-    Step("Folders", _make_folders, _remove_folders),
-    Step(
+    StartStep("Guard", start_guard),
+    StartStep("Group", _make_leaf, _remove_leaf),
+    StartStep("Folders", _make_folders, _remove_folders),
+    StartStep(
         "LinkDevices",
         lambda run: make_links(run, run.plan),
         lambda state, _: remove_links(state.made),
     ),
-    Step("Engine", start_engine, _remove_engine),
-    Step("Owners", _give_folders_away),
-    Step("Functions", _start_functions, _end_functions),
-    Step("Traffic", _start_traffic, _end_engine),
+    StartStep("Engine", start_engine, _remove_engine),
+    StartStep("Owners", _give_folders_away),
+    StartStep("Functions", _start_functions, _end_functions),
+    StartStep("Traffic", _start_traffic, _end_engine),
 )

@@ -34,7 +34,7 @@ def simulate(scenario: pb.Scenario) -> pb.SimResult:
 
 
 @dataclass(frozen=True)
-class Summary:
+class SimulationSummary:
     """What a simulated policy did, over all chains."""
 
     policy: str
@@ -45,7 +45,7 @@ class Summary:
     latency: Latency
 
     @classmethod
-    def of(cls, result: pb.SimResult) -> "Summary":
+    def of(cls, result: pb.SimResult) -> "SimulationSummary":
         """Rates from the counters of a run."""
         seconds = result.duration_ns / 1e9
         dropped = sum(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from unis.slo.bid_prices import prices_of
-from unis.slo.cluster import MORE, Cluster, OnDemand
+from unis.slo.cluster import MORE, Cluster, OnDemandPromise
 from unis.slo.online import Key, Learned
 from unis.slo.placement import Instance
 from unis.slo.profile import Slo, most_ways
@@ -15,11 +15,11 @@ from unis.slo.splits import CannotBeKeptError, Split
 T = TypeVar("T")
 
 
-class _Part(BaseModel):
+class _BookPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class InstanceEntry(_Part):
+class InstanceEntry(_BookPart):
     """An instance, and the machine that it is on."""
 
     server: str
@@ -28,7 +28,7 @@ class InstanceEntry(_Part):
     first: Annotated[int, Field(ge=0)]  # of its ways, the lowest
 
 
-class ReservedEntry(_Part):
+class ReservedEntry(_BookPart):
     """A promise of throughput."""
 
     function: str  # whose profile
@@ -37,7 +37,7 @@ class ReservedEntry(_Part):
     instances: tuple[InstanceEntry, ...]
 
 
-class OnDemandEntry(_Part):
+class OnDemandEntry(_BookPart):
     """A promise of latency alone."""
 
     function: str
@@ -46,7 +46,7 @@ class OnDemandEntry(_Part):
     number: Annotated[int, Field(ge=0)]
 
 
-class LearnedEntry(_Part):
+class LearnedEntry(_BookPart):
     """Prices (`bid_prices.py`), and how promises were split since they were made."""
 
     of_ways: tuple[float, ...] = ()
@@ -55,7 +55,7 @@ class LearnedEntry(_Part):
     changes: int = 0
 
 
-class Book(_Part):
+class Book(_BookPart):
     """All of it."""
 
     apiVersion: Literal["unis/cluster/v1"] = "unis/cluster/v1"  # noqa: N815  as in other files
@@ -126,7 +126,7 @@ def opened(book: Book, cluster: Cluster) -> None:
     for name, entry in book.on_demand.items():
         if entry.number >= counts.get(entry.server, 0) or entry.server not in cluster.leases:
             raise ValueError(f"{name} is on {entry.server} {entry.number}, where nothing is leased")
-        cluster.on_demand[name] = OnDemand(name, **entry.model_dump())
+        cluster.on_demand[name] = OnDemandPromise(name, **entry.model_dump())
     cluster.heeded = dict(book.heeded)
     if len(learned.of_ways) == most_ways(online.servers):  # else they are of other servers
         places = max(server.places for server in online.servers)

@@ -26,7 +26,7 @@ _PER_MPPS = 1e6
 
 
 @dataclass(frozen=True)
-class OnDemand:
+class OnDemandPromise:
     """A promise of latency alone, and the server that has a core for it."""
 
     name: str
@@ -44,7 +44,7 @@ class Cluster:
     servers: tuple[Server, ...]  # as a whole
     leases: Mapping[str, tuple[int, int]]  # cores and ways on demand
     online: Online
-    on_demand: dict[str, OnDemand] = field(default_factory=dict)
+    on_demand: dict[str, OnDemandPromise] = field(default_factory=dict)
     heeded: dict[str, float] = field(default_factory=dict)  # as in the book
 
     def reserve(self, slo: Slo) -> Admitted | Refusal:
@@ -53,7 +53,7 @@ class Cluster:
             return Refusal(slo.name, f"{slo.name}: is promised on demand already; release it first")
         return self.online.admit(slo)
 
-    def demand(self, name: str, function: str, p95_us: float) -> OnDemand | Refusal:
+    def demand(self, name: str, function: str, p95_us: float) -> OnDemandPromise | Refusal:
         """A promise of latency, on the first server with a leased core that is free."""
         if name in self.on_demand or any(slo.name == name for slo in self.online.slos):
             return Refusal(name, f"{name}: is promised already; release it first")
@@ -68,10 +68,10 @@ class Cluster:
         at = self._free_core()
         if at is None:
             return Refusal(name, f"{name}: no server has a core left that is leased on demand")
-        self.on_demand[name] = OnDemand(name, function, p95_us, *at)
+        self.on_demand[name] = OnDemandPromise(name, function, p95_us, *at)
         return self.on_demand[name]
 
-    def another(self, name: str) -> OnDemand | Refusal:
+    def another(self, name: str) -> OnDemandPromise | Refusal:
         """One more instance of a promise on demand, `NAME..2` and so on, on another server."""
         first = self.on_demand.get(name.partition(MORE)[0])
         if first is None:
@@ -84,7 +84,7 @@ class Cluster:
             )
         names = (f"{first.name}{MORE}{number}" for number in count(2))
         called = next(of for of in names if of not in self.on_demand)
-        self.on_demand[called] = OnDemand(called, first.function, first.p95_us, *at)
+        self.on_demand[called] = OnDemandPromise(called, first.function, first.p95_us, *at)
         return self.on_demand[called]
 
     def _free_core(self, but: Collection[Key] = ()) -> Key | None:

@@ -22,7 +22,7 @@ from itertools import count
 import numpy as np
 
 from unis.slo.greedy import greedy
-from unis.slo.placement import Instance, Machine, NoRoomError, Placement, of_sockets
+from unis.slo.placement import Instance, NoRoomError, PlacedMachine, Placement, of_sockets
 from unis.slo.pricing_problem import Catalogue, Mixture, Worth, contents, proven
 from unis.slo.profile import Workload
 from unis.slo.program import InfeasibleError, Program
@@ -69,7 +69,7 @@ def by_sockets(workload: Workload, seconds: float, gap: float) -> Placement:
 
 
 @dataclass(frozen=True)
-class _Prices:
+class _DualPrices:
     """What a solution of the relaxed program says that things are worth, in machines."""
 
     machines: float  # all of them
@@ -85,7 +85,7 @@ class _Search:
     def __init__(self, problem: SocketProblem, gap: float) -> None:
         self._problem, self._gap = problem, gap
         self._catalogues = [Catalogue(demand) for demand in problem.demands]
-        self.best: Sequence[Machine] | None = None
+        self.best: Sequence[PlacedMachine] | None = None
         self.bound = 0
         self._program = program = Program()
         every = sum(server.count for server in problem.servers) + _LEFT_OUT
@@ -197,14 +197,14 @@ class _Search:
 
     # ------------------------------------------------------------------ the relaxed program
 
-    def _priced(self, seconds: float) -> _Prices | None:
+    def _priced(self, seconds: float) -> _DualPrices | None:
         """Solved with parts of machines; None: not in time."""
         found = self._program.solve(seconds, relaxed=True)
         if found is None:
             return None
         sizes = [max(0.0, found.duals[row]) for row in self._sizes.values()]
         every = {demand.task.cores for demand in self._problem.demands}
-        return _Prices(
+        return _DualPrices(
             found.objective,
             sizes,
             [found.duals[row] for row in self._promises],
@@ -240,7 +240,7 @@ class _Search:
             if last or not more:
                 break
 
-    def _add_contents(self, prices: _Prices) -> bool:
+    def _add_contents(self, prices: _DualPrices) -> bool:
         """Whether contents that are worth more than a socket were found, and added."""
         found = False
         sizes = [*self._sizes]
@@ -253,7 +253,7 @@ class _Search:
             found = found or added > 0
         return found
 
-    def _prove_contents(self, prices: _Prices, until: float) -> tuple[list[float], bool]:
+    def _prove_contents(self, prices: _DualPrices, until: float) -> tuple[list[float], bool]:
         """What a socket of each server is worth at most; and whether contents were added."""
         worth: list[float] = []
         any_added = False
@@ -306,7 +306,7 @@ class _Search:
         if self.best is None or len(machines) < len(self.best):
             self.best = machines
 
-    def _machines(self, values: Sequence[int]) -> list[Machine]:
+    def _machines(self, values: Sequence[int]) -> list[PlacedMachine]:
         names = [server.name for server in self._problem.servers]
         sockets: list[str] = []  # of which kind of server
         places: dict[int, list[int]] = {row: [] for row in self._sizes.values()}  # sockets

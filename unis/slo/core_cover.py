@@ -41,7 +41,7 @@ Pattern = tuple[int, ...]  # atoms, ascending
 
 
 @dataclass(frozen=True)
-class Prices:
+class CorePrices:
     """What a core, a way, a class of service cost and promises are worth."""
 
     core: float
@@ -66,7 +66,7 @@ class Atoms:
     def __len__(self) -> int:
         return len(self.demand)
 
-    def worth(self, prices: Prices) -> Floats:
+    def worth(self, prices: CorePrices) -> Floats:
         """Of each, less its ways and its class; a class that may be shared counts nothing."""
         return np.asarray(
             prices.packets[self.demand] * self.cuts / CUTS
@@ -130,7 +130,7 @@ def covered(
     `whole`: these are all cores, so what matters is the number of machines, rounded up.
     """
     atoms = atoms_of(demands)
-    program = _Program(atoms, len(demands), server)
+    program = _CoverProgram(atoms, len(demands), server)
     program.add(_alone(atoms, model.switch_us))
     program.add(_of_cores(atoms, demands, start))
     values: list[float] = []
@@ -148,7 +148,7 @@ def covered(
     return _cores(atoms, demands, chosen, model)
 
 
-class _Program:
+class _CoverProgram:
     """The relaxed program over the patterns that are known, and then in whole numbers.
 
     Machines count by what they have in all: cores, ways, classes of service.
@@ -188,13 +188,13 @@ class _Program:
             self.patterns[pattern] = self._program.column(0.0, rows, whole=True)
         return len(self.patterns) - before
 
-    def relaxed(self) -> tuple[float, Prices]:
+    def relaxed(self) -> tuple[float, CorePrices]:
         """Machines, and what a thing more of each would save."""
         found = self._program.solve(relaxed=True)
         if found is None:
             raise AssertionError("as many machines as one likes hold all of it")
         takes, rest = np.split(np.maximum(0.0, found.duals), [len(self._takes)])
-        return found.objective, Prices(*takes.tolist(), *np.split(rest, 2))
+        return found.objective, CorePrices(*takes.tolist(), *np.split(rest, 2))
 
     def in_whole_numbers(self, enough: float) -> list[Pattern]:
         """A pattern for each core. With no more than `enough` machines none fewer is looked for."""
@@ -258,7 +258,7 @@ def _cores(
 # ---------------------------------------------------------------------- patterns
 
 
-def patterns(atoms: Atoms, prices: Prices, switch_us: float) -> dict[Pattern, float]:
+def patterns(atoms: Atoms, prices: CorePrices, switch_us: float) -> dict[Pattern, float]:
     """Patterns that are worth more than they cost, and by how much; not all there are.
 
     All but one atom of each are the best for a load, whatever their latencies; the last is the best
@@ -274,7 +274,7 @@ def patterns(atoms: Atoms, prices: Prices, switch_us: float) -> dict[Pattern, fl
     return found
 
 
-def pairs(atoms: Atoms, prices: Prices, switch_us: float) -> Iterator[Pattern]:
+def pairs(atoms: Atoms, prices: CorePrices, switch_us: float) -> Iterator[Pattern]:
     """Of a whole promise and a part of another, that are nearly worth what they cost.
 
     Whole numbers of cores need some that cores which could be cut do not.

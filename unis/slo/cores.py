@@ -14,7 +14,7 @@ _EPSILON = 1e-9
 
 
 @dataclass(frozen=True)
-class Part:
+class CoreShare:
     """An instance on a shared core."""
 
     slo: str
@@ -34,7 +34,7 @@ class Part:
 class Core:
     """Functions in turn."""
 
-    parts: list[Part]
+    parts: list[CoreShare]
 
     @property
     def ways(self) -> int:
@@ -91,7 +91,7 @@ def load_of(slo: Slo, mpps: float, ways: int) -> float:
     return mpps / (slo.profile.solo_mpps * slo.profile.share(ways))
 
 
-def added_by_part(parts: Sequence[Part], switch_us: float = SWITCH_US) -> list[float]:
+def added_by_part(parts: Sequence[CoreShare], switch_us: float = SWITCH_US) -> list[float]:
     """µs that 95 % of the packets of each wait and are worked on, at most."""
     load = sum(part.load for part in parts)
     if load >= 1:
@@ -113,7 +113,7 @@ class CoreModel:
     margin: float
     switch_us: float = SWITCH_US
 
-    def holds(self, parts: Sequence[Part]) -> bool:
+    def holds(self, parts: Sequence[CoreShare]) -> bool:
         """Whether these functions keep their promises on one core."""
         # Each takes what would fill a core of its own.
         taken = sum(part.load / load_limit(self.slos[part.slo], self.margin) for part in parts)
@@ -123,7 +123,7 @@ class CoreModel:
         budgets = [budget_us(self.slos[part.slo]) for part in parts]
         return all(us <= budget for us, budget in zip(added, budgets, strict=True))
 
-    def trimmed(self, parts: Iterable[Part]) -> list[Part]:
+    def trimmed(self, parts: Iterable[CoreShare]) -> list[CoreShare]:
         """Without the ways that the core can do without, those first that bring it least."""
         left = list(parts)
         while True:
@@ -139,7 +139,7 @@ class CoreModel:
             _, at, less = min(fewer, key=lambda choice: choice[:2])
             left[at] = less
 
-    def _with_a_way_less(self, part: Part) -> Part:
+    def _with_a_way_less(self, part: CoreShare) -> CoreShare:
         ways = part.ways - 1
         return replace(part, ways=ways, load=load_of(self.slos[part.slo], part.mpps, ways))
 
@@ -154,10 +154,10 @@ class CoreDemand:
     limit: float  # of the load of a core of its own
     shares: tuple[float, ...]  # of a core, with 1, 2, … ways
 
-    def part(self, ways: int, mpps: float | None = None) -> Part:
+    def part(self, ways: int, mpps: float | None = None) -> CoreShare:
         """All of it, or so much."""
         mpps = self.mpps if mpps is None else mpps
-        return Part(self.slo.name, self.at, mpps, ways, load_of(self.slo, mpps, ways))
+        return CoreShare(self.slo.name, self.at, mpps, ways, load_of(self.slo, mpps, ways))
 
 
 def core_demands(

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unis.slo.column_generation import by_sockets
-from unis.slo.placement import Instance, Machine, NoRoomError, Placement, Refusal, of_sockets
+from unis.slo.placement import Instance, NoRoomError, PlacedMachine, Placement, Refusal, of_sockets
 from unis.slo.profile import Server, Workload, most_ways, only_ways
 from unis.slo.program import InfeasibleError, Program
 from unis.slo.splits import CannotBeKeptError, Pattern, Split, patterns, splits_of
@@ -27,7 +27,7 @@ _EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
-class Kind:
+class SloGroup:
     """Promises with the same splits: (name, which) of each."""
 
     splits: tuple[Split, ...]
@@ -70,7 +70,7 @@ def exact(workload: Workload, *, seconds: float = _SECONDS, gap: float = 0.0) ->
     return Placement(machines, refused, cover.fewest, time.monotonic() - began)
 
 
-def kinds_of(workload: Workload) -> tuple[list[Kind], list[Refusal]]:
+def kinds_of(workload: Workload) -> tuple[list[SloGroup], list[Refusal]]:
     """The promises by their splits, and those that cannot be kept."""
     ways = most_ways(workload.servers)
     found: dict[tuple[Split, ...], list[tuple[str, int]]] = defaultdict(list)
@@ -82,10 +82,12 @@ def kinds_of(workload: Workload) -> tuple[list[Kind], list[Refusal]]:
             refused.append(Refusal(slo.name, str(error), error.tried))
             continue
         found[splits] += [(slo.name, at) for at in range(slo.count)]
-    return [Kind(splits, tuple(slos)) for splits, slos in found.items()], refused
+    return [SloGroup(splits, tuple(slos)) for splits, slos in found.items()], refused
 
 
-def solve(kinds: Sequence[Kind], servers: Sequence[Server], seconds: float, gap: float) -> Cover:
+def solve(
+    kinds: Sequence[SloGroup], servers: Sequence[Server], seconds: float, gap: float
+) -> Cover:
     """How many machines of each pattern, and promises with each split. Raises NoRoomError."""
     program = Program()
     places = [program.row() for _ in range(most_ways(servers))]
@@ -125,14 +127,14 @@ def at_least(rows: Sequence[int], of: Sequence[int], sign: int) -> dict[int, flo
     return {rows[ways]: sign * sum(one > ways for one in of) for ways in range(max(of))}
 
 
-def filled(cover: Cover, kinds: Sequence[Kind]) -> list[Machine]:
+def filled(cover: Cover, kinds: Sequence[SloGroup]) -> list[PlacedMachine]:
     """The i-th largest instance into the i-th largest place."""
-    machines: list[Machine] = []
+    machines: list[PlacedMachine] = []
     places: list[tuple[int, int]] = []  # (ways, machine)
     for (server, pattern), count in cover.machines.items():
         for _ in range(count):
             places += [(ways, len(machines)) for ways in pattern]
-            machines.append(Machine(server))
+            machines.append(PlacedMachine(server))
     instances: list[Instance] = []
     for at, kind in enumerate(kinds):
         splits = Counter(

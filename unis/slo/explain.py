@@ -10,7 +10,7 @@ from unis.slo.splits import Split, pace, passes, rates
 
 
 @dataclass(frozen=True)
-class Kept:
+class PromiseExplanation:
     """How promises of one name are kept."""
 
     slo: Slo
@@ -20,12 +20,12 @@ class Kept:
     slowed: float  # of what it passes alone, where as much of the memory is used as may be
 
 
-def kept(workload: Workload, placement: Placement) -> list[Kept]:
+def kept(workload: Workload, placement: Placement) -> list[PromiseExplanation]:
     """Those that are placed, in the order of the workload."""
     splits_of: dict[str, Counter[Split]] = defaultdict(Counter)
     for (name, _), split in placement.splits.items():
         splits_of[name][split] += 1
-    found: list[Kept] = []
+    found: list[PromiseExplanation] = []
     most = max(server.ways for server in workload.servers)
     for slo in workload.slos:
         splits = splits_of[slo.name]
@@ -34,7 +34,7 @@ def kept(workload: Workload, placement: Placement) -> list[Kept]:
         by_ways = rates(slo, workload.margin, most, workload.memory)
         load, slowed = pace(slo, workload.margin, workload.memory)
         least = min(passes(by_ways, split) for split in splits)
-        found.append(Kept(slo, load, dict(sorted(splits.items())), least, slowed))
+        found.append(PromiseExplanation(slo, load, dict(sorted(splits.items())), least, slowed))
     return found
 
 

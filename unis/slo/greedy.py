@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unis.slo.placement import Instance, Machine, Placement, Refusal
+from unis.slo.placement import Instance, PlacedMachine, Placement, Refusal
 from unis.slo.profile import Slo, Workload
 from unis.slo.sockets import Size, Task, room_of, task_of, told
 from unis.slo.splits import ENOUGH, MOST_INSTANCES, CannotBeKeptError, Split, passes
@@ -15,7 +15,7 @@ from unis.slo.splits import ENOUGH, MOST_INSTANCES, CannotBeKeptError, Split, pa
 class _Socket:
     """Of a machine, and what is left of it."""
 
-    machine: Machine
+    machine: PlacedMachine
     at: int
     left: Size
     places: int
@@ -39,7 +39,7 @@ class _Greedy:
         self._rooms = [room_of(server, workload.memory) for server in self._servers]
         self._left = {server.name: server.count for server in self._servers}
         self._sockets: list[_Socket] = []
-        self.machines: list[Machine] = []
+        self.machines: list[PlacedMachine] = []
 
     def sizes(self, slo: Slo, task: Task) -> Sequence[Size]:
         """Steps 1 and 2: how many instances, by what one passes with a fair share of the cache.
@@ -84,7 +84,7 @@ class _Greedy:
         for server, room in zip(self._servers, self._rooms, strict=True):
             if self._left[server.name] > 0 and size.within(room.size):
                 self._left[server.name] -= 1
-                self.machines.append(machine := Machine(server.name))
+                self.machines.append(machine := PlacedMachine(server.name))
                 begun = [
                     _Socket(machine, at, room.size, room.places) for at in range(server.sockets)
                 ]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from unis.slo.bid_prices import NONE, Kind, Prices, Room, prices
-from unis.slo.placement import Instance, Machine, Refusal
+from unis.slo.placement import Instance, PlacedMachine, Refusal
 from unis.slo.profile import Server, Slo, Workload, most_ways
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
 
@@ -41,7 +41,7 @@ class Admitted:
 
 
 @dataclass
-class _Kept:
+class _PlacedPromise:
     """A promise that is there."""
 
     slo: Slo
@@ -66,11 +66,11 @@ class Online:
         self.margin = margin
         self.learned = Learned()
         self._servers = {server.name: server for server in servers}
-        self.machines: dict[Key, Machine] = {}  # that are used
+        self.machines: dict[Key, PlacedMachine] = {}  # that are used
         self._rooms: dict[Room, dict[Key, None]] = {}  # and the machines of each
         self._unused = {server.name: 0 for server in servers}  # the lowest number never used
         self._returned: dict[str, list[int]] = {server.name: [] for server in servers}
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _PlacedPromise] = {}
 
     @property
     def slos(self) -> list[Slo]:
@@ -111,7 +111,7 @@ class Online:
             since = self.learned.since.setdefault(kind, {})
             since[split] = since.get(split, 0) + 1
             self.learned.changes += 1
-            self._kept[slo.name] = _Kept(replace(slo, count=1), kind, tuple(before))
+            self._kept[slo.name] = _PlacedPromise(replace(slo, count=1), kind, tuple(before))
             shifted = tuple(
                 Where(*key, one)
                 for key, instances in before.items()
@@ -139,7 +139,7 @@ class Online:
                 self._put_back(slo, key, instance)
             kind = splits_of(slo, self.margin, most_ways(self.servers))
             machines = tuple(dict.fromkeys(key for key, _ in where))
-            self._kept[slo.name] = _Kept(slo, kind, machines)
+            self._kept[slo.name] = _PlacedPromise(slo, kind, machines)
         for name in self._unused:
             used = {number for server, number in self.machines if server == name}
             self._unused[name] = max(used, default=-1) + 1
@@ -201,7 +201,7 @@ class Online:
         of = self._servers.get(server)
         if of is None or number >= of.count:
             raise ValueError(f"{slo.name} is on {server} {number}, which there is not")
-        machine = self.machines.setdefault(key, Machine(server))
+        machine = self.machines.setdefault(key, PlacedMachine(server))
         taken = sum(one.mask for one in machine.instances)
         full = len(machine.instances) >= of.places
         if full or taken & instance.mask or instance.first + instance.ways > of.ways:
@@ -231,7 +231,7 @@ class Online:
         else:
             number = self._unused[server]
             self._unused[server] += 1
-        self.machines[server, number] = Machine(server)
+        self.machines[server, number] = PlacedMachine(server)
         return server, number
 
     def _put(self, key: Key, instance: Instance) -> None:
@@ -241,7 +241,7 @@ class Online:
         if first is not None:
             instances.append(replace(instance, first=first))
         else:
-            packed = Machine(key[0])
+            packed = PlacedMachine(key[0])
             for one in (*instances, instance):
                 packed.add(one)
             instances = packed.instances

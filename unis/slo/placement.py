@@ -25,7 +25,7 @@ class Instance:
 
 
 @dataclass
-class Machine:
+class PlacedMachine:
     """A server and what is on it."""
 
     server: str
@@ -59,7 +59,7 @@ class Refusal:
 class Placement:
     """All machines that are used."""
 
-    machines: Sequence[Machine]
+    machines: Sequence[PlacedMachine]
     refused: Sequence[Refusal] = ()
     bound: int | None = None  # no placement uses fewer machines; None: not known
     seconds: float = 0.0
@@ -83,14 +83,14 @@ class Placement:
 
 def of_sockets(
     contents: Iterable[tuple[str, Iterable[Instance]]], sockets: Mapping[str, int]
-) -> list[Machine]:
+) -> list[PlacedMachine]:
     """Machines of these sockets: (server, what is on it) each; `sockets` of a server, by name."""
-    machines: list[Machine] = []
-    last: dict[str, tuple[Machine, int]] = {}  # and how many of its sockets are used
+    machines: list[PlacedMachine] = []
+    last: dict[str, tuple[PlacedMachine, int]] = {}  # and how many of its sockets are used
     for server, instances in contents:
         machine, used = last.get(server, (None, 0))
         if machine is None or used == sockets[server]:
-            machine, used = Machine(server), 0
+            machine, used = PlacedMachine(server), 0
             machines.append(machine)
         for instance in instances:
             machine.add(replace(instance, socket=used))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from unis.slo.exact import filled, kinds_of, solve
 from unis.slo.online import Key, Online
-from unis.slo.placement import Instance, Machine
+from unis.slo.placement import Instance, PlacedMachine
 from unis.slo.profile import Server
 from unis.slo.splits import Split
 
@@ -74,7 +74,7 @@ def packed(online: Online, repack: Repack) -> Online:
     slos = {slo.name: slo for slo in online.slos}
     where: dict[str, list[tuple[Key, Instance]]] = {name: [] for name in slos}
     for key, parts in repack.after.items():
-        machine = Machine(key[0])
+        machine = PlacedMachine(key[0])
         for name, ways in parts:
             machine.add(Instance(name, 0, ways))
             where[name].append((key, machine.instances[-1]))
@@ -177,7 +177,7 @@ def _kept_splits(
     yield from zip(others, left.elements(), strict=True)
 
 
-def _matched(online: Online, then: Sequence[Machine], splits: Mapping[str, Split]) -> Repack:
+def _matched(online: Online, then: Sequence[PlacedMachine], splits: Mapping[str, Split]) -> Repack:
     """What must move where. An instance may have any place with its ways, for it needs no more."""
     places = _same_machines(online, then)
     wanted = Counter((name, ways) for name, split in splits.items() for ways in split)
@@ -209,7 +209,7 @@ def _matched(online: Online, then: Sequence[Machine], splits: Mapping[str, Split
     return Repack("exact", len(online.machines), kept, tuple(moves))
 
 
-def _same_machines(online: Online, then: Sequence[Machine]) -> dict[Key, Counter[int]]:
+def _same_machines(online: Online, then: Sequence[PlacedMachine]) -> dict[Key, Counter[int]]:
     """For each machine of the plan one that runs, those with the most in common first."""
     planned = Counter((machine.server, _pattern(machine)) for machine in then)
     running: dict[tuple[str, tuple[int, ...]], list[Key]] = defaultdict(list)
@@ -239,5 +239,5 @@ def _same_machines(online: Online, then: Sequence[Machine]) -> dict[Key, Counter
     return found
 
 
-def _pattern(machine: Machine) -> tuple[int, ...]:
+def _pattern(machine: PlacedMachine) -> tuple[int, ...]:
     return tuple(sorted((one.ways for one in machine.instances), reverse=True))

@@ -18,12 +18,12 @@ from unis.slo.cores import (
     Core,
     CoreDemand,
     CoreModel,
-    Part,
+    CoreShare,
     SharedMachine,
     SharedPlacement,
     core_demands,
 )
-from unis.slo.exact import Kind, filled, solve
+from unis.slo.exact import SloGroup, filled, solve
 from unis.slo.polling import SWITCH_US
 from unis.slo.profile import Server, Slo, Workload
 from unis.slo.program import Program
@@ -37,7 +37,7 @@ _EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _PackingProblem:
     """What is the same for all promises."""
 
     server: Server
@@ -75,7 +75,7 @@ def shared(
     if not demands:
         return SharedPlacement((), refused, 0, time.monotonic() - began)
     slos = {slo.name: slo for slo in workload.slos}
-    problem = _Problem(server, CoreModel(slos, workload.margin, switch_us), report)
+    problem = _PackingProblem(server, CoreModel(slos, workload.margin, switch_us), report)
     groups = math.ceil(len(demands) / _TOGETHER)
     machines, bound = (
         _together(problem, demands) if groups == 1 else _apart(problem, demands, groups)
@@ -111,7 +111,9 @@ def _see_that_it_is_modelled(workload: Workload, server: Server) -> None:
             )
 
 
-def _together(problem: _Problem, demands: Sequence[CoreDemand]) -> tuple[list[SharedMachine], int]:
+def _together(
+    problem: _PackingProblem, demands: Sequence[CoreDemand]
+) -> tuple[list[SharedMachine], int]:
     """Machines, and how many no placement goes below."""
     starts = [_first_fit(problem, demands, full) for full in _FULLNESS]
     best = min((problem.machines(cores) for cores in starts), key=len)
@@ -122,7 +124,7 @@ def _together(problem: _Problem, demands: Sequence[CoreDemand]) -> tuple[list[Sh
 
 
 def _apart(
-    problem: _Problem, demands: Sequence[CoreDemand], groups: int
+    problem: _PackingProblem, demands: Sequence[CoreDemand], groups: int
 ) -> tuple[list[SharedMachine], int]:
     """The same where there are too many: each group has its own cores, and machines have of all."""
     cores: list[Core] = []
@@ -135,7 +137,7 @@ def _apart(
     return problem.machines(cores), _bound(problem, demands)
 
 
-def _bound(problem: _Problem, demands: Sequence[CoreDemand]) -> int:
+def _bound(problem: _PackingProblem, demands: Sequence[CoreDemand]) -> int:
     """Machines that no placement goes below, however promises are cut."""
     promises: dict[tuple[str, int], list[CoreDemand]] = defaultdict(list)
     for demand in demands:
@@ -177,7 +179,7 @@ def _pooled(
     return found.objective, chosen
 
 
-def _first_fit(problem: _Problem, demands: Sequence[CoreDemand], full: float) -> list[Core]:
+def _first_fit(problem: _PackingProblem, demands: Sequence[CoreDemand], full: float) -> list[Core]:
     """Onto cores, the largest load first, each where least is left."""
     server = problem.server
     _, ways = _pooled([demand.shares for demand in demands], server, full)
@@ -230,7 +232,7 @@ def _by_ways(cores: Sequence[Core], server: Server) -> list[list[Core]]:
     for core in cores:
         by_ways[core.ways].append(core)
     kinds = [
-        Kind(((ways,),), tuple((str(ways), at) for at in range(len(of))))
+        SloGroup(((ways,),), tuple((str(ways), at) for at in range(len(of))))
         for ways, of in by_ways.items()
     ]
     many = replace(server, count=len(cores))
@@ -274,7 +276,7 @@ def _masked(cores: Sequence[Core], server: Server, slos: Mapping[str, Slo]) -> l
         single = [part for part in core.parts if part.ways == 1]
         one = len(single) if at in together else 0
         joint, first = ((1 << one) - 1) << first, first + one
-        parts: list[Part] = []
+        parts: list[CoreShare] = []
         for part in core.parts:
             if part.ways == 1 and joint:
                 parts.append(replace(part, mask=joint))

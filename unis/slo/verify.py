@@ -9,7 +9,7 @@ together obey.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from unis.slo.cores import Core, Part, SharedMachine, SharedPlacement
+from unis.slo.cores import Core, CoreShare, SharedMachine, SharedPlacement
 from unis.slo.placement import Instance, Placement
 from unis.slo.polling import SWITCH_US
 from unis.slo.profile import Profile, Server, Slo, Workload
@@ -176,7 +176,7 @@ def _wrong_classes(where: str, machine: SharedMachine, server: Server) -> Iterat
     taken = 0
     classes = 0
     for core in machine.cores:
-        by_mask: dict[int, list[Part]] = {}
+        by_mask: dict[int, list[CoreShare]] = {}
         for part in core.parts:
             by_mask.setdefault(part.mask, []).append(part)
         for mask, parts in by_mask.items():

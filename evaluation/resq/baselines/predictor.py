@@ -46,7 +46,7 @@ _EPSILON = 1e-9
 _MOST = 64  # instances of a promise
 
 
-class Reading(Enum):
+class RuleReading(Enum):
     """The readings of the rule, as above."""
 
     PROGRAM = "program"
@@ -86,15 +86,15 @@ def overestimate(
 
 
 def first_fit(
-    workload: Workload, reading: Reading, penalty_us: float = PENALTY_US
+    workload: Workload, reading: RuleReading, penalty_us: float = PENALTY_US
 ) -> list[list[Promise]]:
     """The promise of each instance, by server. UnisError: several kinds of servers."""
     server = only_server(workload)
     packing = _Packing(server.cores, server.ways, penalty_us)
-    if reading is Reading.PROGRAM:
+    if reading is RuleReading.PROGRAM:
         return packing.by_place(in_turn(workload))
     for promise in in_turn(workload):
-        (packing.place if reading is Reading.NAMED else packing.place_with_second)(promise)
+        (packing.place if reading is RuleReading.NAMED else packing.place_with_second)(promise)
     return packing.servers
 
 
