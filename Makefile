@@ -9,7 +9,7 @@
 #   make lint     formatting and static checks;  make format  mends the formatting
 #   make third-party  DPDK programs of others, for tests and benchmarks: build/third-party/bin/
 #   make docs     docs/cli/ and the schemas;   make wheel   a Python package, in dist/
-#   make install  into PREFIX (/usr/local), DESTDIR before it: engine, driver, functions
+#   make install  into PREFIX (/usr/local), DESTDIR before it: `unis` and all that it starts
 #   make clean    removes what was built
 
 BUILD ?= build
@@ -182,12 +182,21 @@ docs: $(STUBS)
 	@uv run unis schema > $(BUILD)/schema && mv $(BUILD)/schema docs/chain-file.schema.json
 
 wheel: $(STUBS)
-	@uv build --wheel --no-build-isolation --python .venv -q
+	@uv build --wheel --clear --no-build-isolation --python .venv -q
 	@ls dist/*.whl
 
-install: build
-	meson configure $(BUILD) --prefix=$(abspath $(PREFIX))
-	meson install -C $(BUILD) --no-rebuild --quiet --tags runtime
+# The packages have the versions and hashes of requirements.lock. Relocatable: the environment moves
+# from DESTDIR to its place.
+INSTALLED = $(DESTDIR)$(abspath $(PREFIX))
+install: build wheel
+	@meson configure $(BUILD) --prefix=$(abspath $(PREFIX))
+	@ninja -C $(BUILD) --quiet build.ninja
+	@meson install -C $(BUILD) --no-rebuild --quiet --tags runtime
+	@$(UV) venv -q --allow-existing --relocatable --python python3 $(INSTALLED)/lib/unis
+	@$(UV) pip install -q --python $(INSTALLED)/lib/unis --compile-bytecode \
+	  --constraints requirements.lock --reinstall-package unis "$$(ls dist/*.whl)[report]"
+	@mkdir -p $(INSTALLED)/bin
+	@ln -sfn ../lib/unis/bin/unis $(INSTALLED)/bin/unis
 
 third-party: | setup
 	@tools/third-party

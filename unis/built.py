@@ -1,7 +1,7 @@
 """Where the built half of UNiS lies: the engine, the simulator, the port and the functions.
 
 UNIS_BUILD names its folder. Else it is `build/` of the clone that this package runs from, or
-`libexec/unis` of the prefix that it is installed in, where `make install` puts the same tree.
+`libexec/unis` of the prefix into which `make install` puts this package and the same tree.
 """
 
 import os
@@ -27,8 +27,8 @@ def is_clone() -> bool:
 
 
 def _prefixes() -> Iterator[Path]:
-    """Where `make install` may have put it: beside this Python first."""
-    yield from map(Path, dict.fromkeys((sys.prefix, "/usr/local", "/usr")))
+    """Where `make install` may have put it, whose Python runs from `lib/unis` of the prefix."""
+    yield from map(Path, dict.fromkeys((Path(sys.prefix).parents[1], "/usr/local", "/usr")))
 
 
 def build_directory() -> Path:
@@ -60,7 +60,7 @@ def find(*parts: str) -> Path:
         cure = (
             f"run `make build` in {clone()}"
             if is_clone()
-            else f"run `make install PREFIX={sys.prefix}` in a clone, or set UNIS_BUILD"
+            else "run `make install` in a clone, or set UNIS_BUILD"
         )
         raise NotBuiltError(f"{path} is missing: {cure}")
     return path

@@ -1,9 +1,8 @@
-"""A wheel and what `meson install` puts beside it work without the clone."""
+"""What `make install` installs works without the clone."""
 
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ def run(*words: str | Path, cwd: Path, codes: tuple[int, ...] = (0,)) -> str:
     environment = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith(("UNIS_", "PYTHON", "VIRTUAL_ENV"))
+        if not key.startswith(("UNIS_", "PYTHON", "VIRTUAL_ENV", "MAKE"))
     }
     done = subprocess.run(
         [str(word) for word in words],
@@ -31,24 +30,25 @@ def run(*words: str | Path, cwd: Path, codes: tuple[int, ...] = (0,)) -> str:
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A prefix with both halves, and a virtual environment at its root."""
+    """A prefix in a staging folder, away from its place."""
     top = tmp_path_factory.mktemp("installed")
-    build = built.build_directory()
-    run("meson", "install", "-C", build, "--no-rebuild", "--destdir", top, cwd=ROOT)
-    prefix = next(top.rglob("libexec/unis")).parents[1]
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", top, cwd=ROOT)
-    run("uv", "venv", "-q", "--allow-existing", "--python", sys.executable, prefix, cwd=top)
-    python = prefix / "bin" / "python"
-    pip = ("uv", "pip", "install", "-q", "--python", python)
-    run(*pip, "--require-hashes", "-r", ROOT / "requirements.lock", cwd=top)
-    run(*pip, "--no-deps", next(top.glob("*.whl")), cwd=top)
-    return prefix
+    build = f"BUILD={built.build_directory()}"
+    run(
+        "make",
+        "--old-file=build",
+        "install",
+        build,
+        f"DESTDIR={top}",
+        "PREFIX=/usr/local",
+        cwd=ROOT,
+    )
+    return top / "usr" / "local"
 
 
 def test_the_half_in_python_finds_the_built_one(prefix: Path, tmp_path: Path) -> None:
     parts = "built.clone(), built.unisd(), built.port_driver(), built.port_plugin()"
     asked = f"from unis import built; print({parts})"
-    answer = run(prefix / "bin" / "python", "-c", asked, cwd=tmp_path)
+    answer = run(prefix / "lib" / "unis" / "bin" / "python", "-c", asked, cwd=tmp_path)
     assert str(ROOT) not in answer
     assert answer.count(str(prefix)) == 4
 
