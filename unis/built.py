@@ -6,7 +6,6 @@ UNIS_BUILD names its folder. Else it is `build/` of the clone that this package 
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from unis.errors import UnisError
@@ -26,18 +25,14 @@ def is_clone() -> bool:
     return (clone() / "meson.build").is_file()
 
 
-def _prefixes() -> Iterator[Path]:
-    """Where `make install` may have put it, whose Python runs from `lib/unis` of the prefix."""
-    yield from map(Path, dict.fromkeys((Path(sys.prefix).parents[1], "/usr/local", "/usr")))
-
-
 def build_directory() -> Path:
     """Where the built half is, or should be."""
     if named := os.environ.get("UNIS_BUILD"):
         return Path(named).resolve()
     if is_clone():
         return clone() / "build"
-    trees = [prefix / "libexec" / "unis" for prefix in _prefixes()]
+    prefix = Path(sys.prefix).parents[1]  # `make install` puts Python into `lib/unis` below it
+    trees = [each / "libexec" / "unis" for each in (prefix, Path("/usr/local"), Path("/usr"))]
     return next((tree for tree in trees if tree.is_dir()), trees[0])
 
 
