@@ -114,7 +114,7 @@ def costs_with_ways(
     """Of functions of `chain`, whose costs with the `whole` cache are known; `caches` names it."""
     from evaluation.caches.functions import cost_with_ways
     from evaluation.caches.model import IO_WAYS
-    from unis.plan.alone import alone
+    from unis.plan.solo import solo_chain
     from unis.runtime.planning import plan_anywhere
 
     geometry = _geometry(caches)
@@ -128,7 +128,7 @@ def costs_with_ways(
             param_hint="NAME=N",
         )
     return [
-        cost_with_ways(plan_anywhere(alone(chain, name)), count, geometry, whole[name], say)
+        cost_with_ways(plan_anywhere(solo_chain(chain, name)), count, geometry, whole[name], say)
         for name, count in ways.items()
     ]
 

@@ -26,7 +26,7 @@ from tests.python.test_caches_model import MISSES, profile_of
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
-from unis.plan.alone import alone
+from unis.plan.solo import solo_chain
 from unis.runtime.planning import plan_anywhere
 from unis.simulate.run import SimulationSummary, simulate
 from unis.simulate.scenario import CostOf, MachineCosts, scenario
@@ -140,7 +140,7 @@ def test_what_is_added_is_the_models_whatever_the_cost(
     monkeypatch.setattr(functions, "record", not_recorded)
     monkeypatch.setattr(functions, "cache_profile", lambda *_: profile_of((7.0, 3.0, 0.0)))
     chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(small()))
-    plan = plan_anywhere(alone(chain, "nat"))
+    plan = plan_anywhere(solo_chain(chain, "nat"))
     costs = [cost_with_ways(plan, ways, PAPER, cost, lambda _: None).cost for ways in (1, 2, 3)]
     assert costs == pytest.approx([cost + misses * 65 / 3.5 for misses in (7, 3, 0)])
 
@@ -157,7 +157,9 @@ def test_whatever_it_misses_fewer_ways_never_pass_more(
     ways = sorted({1, 2, (len(misses) + 1) // 2, len(misses)} & {*range(1, len(misses) + 1)})
 
     def passed(count: int) -> float:
-        of = cost_with_ways(plan_anywhere(alone(chain, "nat")), count, PAPER, cost, lambda _: None)
+        of = cost_with_ways(
+            plan_anywhere(solo_chain(chain, "nat")), count, PAPER, cost, lambda _: None
+        )
         wanted = scenario(
             chain, {**others, of.function: of.cost}, "cooperative", 0.02, MachineCosts()
         )

@@ -103,7 +103,7 @@ def test_a_program_that_is_gone_ends_no_run(
 
 def test_programs_that_are_gone_are_measured_each(program_gone: Plan, measured: list[str]) -> None:
     plan = dataclasses.replace(
-        program_gone, linked=frozenset("ab"), make_alone=lambda _: program_gone
+        program_gone, linked=frozenset("ab"), make_solo=lambda _: program_gone
     )
     costs = running_module.measure_costs(plan, ["a", "b"], Options(), print, Interrupts())
     assert measured == ["a", "b"]  # whether they are alike cannot be told
@@ -118,7 +118,7 @@ def test_what_cannot_run_by_itself_is_told_of_and_left_out(
     def refused(_: str) -> Plan:
         raise ChainFileError([Document(Path("x.yaml")).located(Problem((), "why"))])
 
-    plan = dataclasses.replace(program_gone, linked=frozenset("b"), make_alone=refused)
+    plan = dataclasses.replace(program_gone, linked=frozenset("b"), make_solo=refused)
     costs = running_module.measure_costs(plan, ["a", "b"], Options(), said.append, Interrupts())
     assert (measured, list(costs)) == (["a"], ["a"])
     assert "b is not measured, because it cannot run alone: x.yaml" in said[-1]

@@ -168,14 +168,14 @@ def test_a_function_between_two_others_is_measured_alone_with_as_many_ports() ->
     plan = planned(small(functions=functions, chains=chains, scheduler={"theta_min": 8}))
     assert plan.linked == {"a", "b"}
     for name in plan.linked:
-        alone = plan.alone(name)
-        (only_one,) = alone.functions
-        assert (alone.name, only_one.name, alone.linked) == (plan.name, name, frozenset())
-        assert all(memif.engine_end == "server" for memif in memifs_of(alone).values())
+        solo = plan.solo(name)
+        (only_one,) = solo.functions
+        assert (solo.name, only_one.name, solo.linked) == (plan.name, name, frozenset())
+        assert all(memif.engine_end == "server" for memif in memifs_of(solo).values())
         assert len(only_one.ports) == len(plan.function(name).ports)
         # What is found there is what is looked for here.
-        assert program_of(alone, name) == program_of(plan, name)
-    assert not {"linked", "make_alone"} & plan.as_dict().keys()
+        assert program_of(solo, name) == program_of(plan, name)
+    assert not {"linked", "make_solo"} & plan.as_dict().keys()
 
 
 def test_the_cost_of_a_command_is_kept_by_the_words_of_the_file() -> None:

@@ -56,8 +56,8 @@ def test_a_function_is_measured_alone_on_the_kinds_of_links_that_it_has() -> Non
     ]
     plan = planned(small(links=links))
     for name in ("nat", "monitor"):
-        here, alone = plan.function(name), plan.alone(name).function(name)
-        assert here.drivers == alone.drivers
+        here, solo = plan.function(name), plan.solo(name).function(name)
+        assert here.drivers == solo.drivers
 
 
 EAL = ["sh", "{eal}", "--", "{vdev2}"]
@@ -81,12 +81,12 @@ def branching(*slots: int) -> Data:
 
 def test_a_function_is_measured_alone_with_all_of_its_ports() -> None:
     plan = planned(branching(4096))
-    fw, alone = plan.function("fw"), plan.alone("fw").function("fw")
-    assert len(fw.ports) == len(alone.ports) == 3
-    assert fw.drivers == alone.drivers
-    assert alone.argv[-1].startswith("net_memif2,role=client")
-    assert [link.slots for link in plan.alone("fw").links] == [1024, 4096, 4096]
-    assert broken(plan.alone("fw").deploy({}, "")) == []
+    fw, solo = plan.function("fw"), plan.solo("fw").function("fw")
+    assert len(fw.ports) == len(solo.ports) == 3
+    assert fw.drivers == solo.drivers
+    assert solo.argv[-1].startswith("net_memif2,role=client")
+    assert [link.slots for link in plan.solo("fw").links] == [1024, 4096, 4096]
+    assert broken(plan.solo("fw").deploy({}, "")) == []
 
 
 def test_a_function_that_receives_on_several_ports_is_measured_with_those() -> None:
@@ -99,7 +99,7 @@ def test_a_function_that_receives_on_several_ports_is_measured_with_those() -> N
     data["functions"]["ids"] = {"command": EAL}
     data["chains"]["c"]["graph"][-2:] = merging
     plan = planned(data)
-    there = plan.alone("ids")
+    there = plan.solo("ids")
     assert len(there.function("ids").ports) == len(plan.function("ids").ports) == 3
     assert broken(there.deploy({}, "")) == []
     (chain,) = there.chains
@@ -119,7 +119,7 @@ def test_no_function_is_planned_alone_before_it_must_be_measured(
     plan = planned(branching())
     assert plan.linked == {"fw", "nat", "dpi"}
     assert made == ["fw", "nat", "dpi"]
-    plan.alone("fw")
+    plan.solo("fw")
     assert made[3:] == ["fw"]
 
 
@@ -150,7 +150,7 @@ def test_a_memif_has_as_many_queues_as_the_functions_on_it() -> None:
         "also": {"command": ["sh"], "cpu": 1, "queues": 2},
     }
     plan = planned(small(functions=functions, chains={"c": {"path": ["two", "also"]}}))
-    requests = [plan.deploy({}, ""), plan.alone("also").deploy({}, "")]
+    requests = [plan.deploy({}, ""), plan.solo("also").deploy({}, "")]
     for request in requests:
         queues = queues_of(request)
         assert queues == [(2, 2)] * len(queues)

@@ -235,7 +235,7 @@ def test_servers_with_other_caches_are_learned_anew(tmp_path: Path) -> None:
                ).exit_code == 0  # fmt: skip
 
 
-def test_agents_are_heeded_each_for_itself(tmp_path: Path) -> None:
+def test_requests_are_reconciled_for_each_agent_by_itself(tmp_path: Path) -> None:
     cluster = written(tmp_path, "c.yaml", CLUSTER.replace("count: 2", "count: 4"))
     report = tmp_path / "report.jsonl"
     chain = (EXAMPLES / "edge.yaml").read_text()
@@ -251,6 +251,7 @@ def test_agents_are_heeded_each_for_itself(tmp_path: Path) -> None:
     assert "cannot read" in run("cluster", "heed", cluster, report).output
     asks("a:0", "office.edge", 200.0)
     assert "office.edge..2" in run("cluster", "heed", cluster, report).stdout
+    assert json.loads((tmp_path / "c.book.json").read_text())["heeded"] == {"a:0 office.edge": 200}
     asks("a:1", "office.watched", 199.0)  # its clock is behind
     assert "office.watched..2" in run("cluster", "heed", cluster, report).stdout
     assert "No agent asks" in run("cluster", "heed", cluster, report).stdout

@@ -51,12 +51,12 @@ class _CommandsByName(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         module, called, panel = _COMMANDS[name]
         found = getattr(importlib.import_module(f"unis.cli.{module}"), called)
-        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         if isinstance(found, typer.Typer):
-            alone.add_typer(found, name=name, rich_help_panel=panel)
-            return typer.main.get_group(alone).commands[name]
-        alone.command(name, rich_help_panel=panel)(found)
-        return typer.main.get_command(alone)
+            single.add_typer(found, name=name, rich_help_panel=panel)
+            return typer.main.get_group(single).commands[name]
+        single.command(name, rich_help_panel=panel)(found)
+        return typer.main.get_command(single)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)

@@ -246,13 +246,13 @@ def reconcile(
         asked = [
             event
             for event in _last(_events(report))
-            if event.kind == "more-instances" and event.time > opened.heeded.get(event.key, 0.0)
+            if event.kind == "more-instances" and event.time > opened.reconciled.get(event.key, 0.0)
         ]
         given = []
         for event in asked:
             given.append(opened.another(event.promise))
             if not isinstance(given[-1], Refusal):  # what was refused is tried again
-                opened.heeded[event.key] = event.time
+                opened.reconciled[event.key] = event.time
     for answer in given:
         if isinstance(answer, Refusal):
             warn(f"refused: {answer.why}")

@@ -64,7 +64,7 @@ def opened_cluster(
                 raise fail(f"{path}: {short(error)}", EXIT_FAILED) from None
             yield cluster
             if kept:
-                write_atomically(path, booked(cluster).model_dump_json() + "\n", 0o644)
+                write_atomically(path, booked(cluster).model_dump_json(by_alias=True) + "\n", 0o644)
     except (OSError, LaunchError) as error:
         raise fail(str(error), EXIT_FAILED) from None
 

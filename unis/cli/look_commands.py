@@ -217,7 +217,9 @@ def _edge_waits(client: EngineClient, first: pb.Stats) -> dict[str, list[float |
 def top(
     name: NameArgument = None,
     interval: Annotated[float, between(0.1, 3600, "Seconds between two refreshes.")] = 1.0,
-    count: Annotated[int, typer.Option(min=0, help="Number of refreshes. 0: until Ctrl-C.")] = 0,
+    count: Annotated[
+        int, typer.Option(min=0, help="Number of refreshes; 0 means until Ctrl-C.")
+    ] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the counters as JSON, one line per refresh.")
     ] = False,

@@ -106,7 +106,7 @@ def estimate(
     plan = plan_chain(chain)
     options = Options(sizes=measured_sizes)
     known = {} if no_cache else known_costs(plan, measured_sizes)
-    costs = {name: cost for name, cost in known.items() if cost.alone}
+    costs = {name: cost for name, cost in known.items() if cost.solo}
     names = [function.name for function in plan.functions]
     wanted = [name for name in names if name not in costs]
     with interrupts() as switch:

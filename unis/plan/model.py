@@ -250,7 +250,7 @@ class Plan:
     notes: tuple[str, ...] = ()  # sentences that the user should read
     # Functions with a link to another: each is measured in a run of its own, before this one.
     linked: frozenset[str] = frozenset()
-    make_alone: Callable[[str], "Plan"] | None = field(default=None, compare=False, repr=False)
+    make_solo: Callable[[str], "Plan"] | None = field(default=None, compare=False, repr=False)
     foreign: bool = False  # functions and links are somebody else's
 
     @property
@@ -265,13 +265,13 @@ class Plan:
                 return function
         raise KeyError(name)
 
-    def alone(self, name: str) -> "Plan":
-        """That by which a function is measured by itself, made when it is wanted: few are.
-        ChainFileError if there is none.
+    def solo(self, name: str) -> "Plan":
+        """The plan by which a function is measured without the others, made when it is wanted:
+        few are. ChainFileError if there is none.
         """
-        if self.make_alone is None:
+        if self.make_solo is None:
             raise ValueError("a plan that was made of no chain file")
-        return self.make_alone(name)
+        return self.make_solo(name)
 
     def served_by(self, function: FunctionPlan) -> list[Path]:
         """The sockets by which other functions find links to this one, which it makes."""
@@ -301,7 +301,7 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         plain: dict[str, Any] = _plain(self)
-        return {key: plain[key] for key in plain if key not in ("linked", "make_alone")}
+        return {key: plain[key] for key in plain if key not in ("linked", "make_solo")}
 
     def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:
         """What Deploy takes; `costs` (ns, by function) stand in where the file states none."""

@@ -13,7 +13,6 @@ from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine.limits import broken
 from unis.plan import dma
-from unis.plan.alone import on_its_links
 from unis.plan.cpus import assign
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
@@ -32,6 +31,7 @@ from unis.plan.naming import Links, name_links
 from unis.plan.programs import ProgramPlan, Programs, arguments, look_at_programs
 from unis.plan.resources import Numbers, engine_mb, own_mb
 from unis.plan.rings import Known, KnownQuery, Sizes, size
+from unis.plan.solo import on_its_links
 from unis.plan.wiring import Wiring, wire, wiring_problems
 from unis.workload import Start, engine_prefix
 
@@ -88,7 +88,7 @@ def make_plan(
     plan = replace(
         builder.plan(notes),
         linked=frozenset(name for place in wiring.direct for name in place.functions),
-        make_alone=partial(_plan_alone, chain, wiring, machine, others, places),
+        make_solo=partial(_solo_plan, chain, wiring, machine, others, places),
     )
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
@@ -96,7 +96,7 @@ def make_plan(
     return plan
 
 
-def _plan_alone(
+def _solo_plan(
     chain: LoadedChain,
     wiring: Wiring,
     machine: Machine,
@@ -104,7 +104,7 @@ def _plan_alone(
     places: Callable[[str], Places],
     name: str,
 ) -> Plan:
-    """Of a function by itself, to measure it; no closure, for plans are handed to processes."""
+    """Of one function, to measure it; no closure, for plans are handed to processes."""
     return make_plan(on_its_links(chain, wiring, name), machine, others, places)
 
 

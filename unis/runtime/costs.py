@@ -54,7 +54,7 @@ class Cost:
     sizes: tuple[SizeCost, ...] = ()
 
     @property
-    def alone(self) -> bool:
+    def solo(self) -> bool:
         """Whether the Cycle Estimator measured it; else the scheduler followed it in a chain."""
         return bool(self.sizes)
 

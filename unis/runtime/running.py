@@ -71,11 +71,11 @@ def measure_costs(
         if key not in alike:
             report(f"{name} has a link to another function, so it is measured in a run of its own")
             try:
-                by_itself = plan.alone(name)
+                solo = plan.solo(name)
             except ChainFileError as error:
                 report(f"{name} is not measured, because it cannot run alone: {error}")
                 continue
-            alike[key] = measured(by_itself, [name]).get(name)
+            alike[key] = measured(solo, [name]).get(name)
         if cost := alike[key]:
             costs[name] = cost
     return costs
@@ -268,5 +268,5 @@ def _remember_followed(run: Run, followed: Mapping[str, float]) -> None:
     shares = shares_of(run.plan.traffic, run.options.sizes)
     for function in run.plan.functions:
         before, ns = run.costs.get(function.name), followed.get(function.name)
-        if function.cost_ns is None and ns and not (before and before.alone):
+        if function.cost_ns is None and ns and not (before and before.solo):
             remember_cost(function, shares, Cost.followed(ns))

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _BookPart(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class InstanceEntry(_BookPart):
@@ -62,8 +62,10 @@ class Book(_BookPart):
     reserved: dict[str, ReservedEntry] = Field(default={})
     on_demand: dict[str, OnDemandEntry] = Field(default={})
     learned: LearnedEntry = LearnedEntry()
-    # By server and promise, seconds since 1970: what its agent told until then was acted on.
-    heeded: dict[str, float] = Field(default={})
+    # By server and promise, seconds since 1970: requests of its agent up to then are done.
+    reconciled: dict[str, float] = Field(
+        default={}, validation_alias="heeded", serialization_alias="heeded"
+    )
 
     @property
     def names(self) -> set[str]:
@@ -112,7 +114,9 @@ def booked(cluster: Cluster) -> Book:
         since=tuple((kind, tuple(of_kind.items())) for kind, of_kind in learned.since.items()),
         changes=learned.changes,
     )
-    return Book(reserved=reserved, on_demand=on_demand, learned=prices, heeded=cluster.heeded)
+    return Book(
+        reserved=reserved, on_demand=on_demand, learned=prices, reconciled=cluster.reconciled
+    )
 
 
 def opened(book: Book, cluster: Cluster) -> None:
@@ -127,7 +131,7 @@ def opened(book: Book, cluster: Cluster) -> None:
         if entry.number >= counts.get(entry.server, 0) or entry.server not in cluster.leases:
             raise ValueError(f"{name} is on {entry.server} {entry.number}, where nothing is leased")
         cluster.on_demand[name] = OnDemandPromise(name, **entry.model_dump())
-    cluster.heeded = dict(book.heeded)
+    cluster.reconciled = dict(book.reconciled)
     if len(learned.of_ways) == most_ways(online.servers):  # else they are of other servers
         places = max(server.places for server in online.servers)
         shares = {kind: dict(of_kind) for kind, of_kind in learned.shares}

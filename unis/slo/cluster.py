@@ -45,7 +45,7 @@ class Cluster:
     leases: Mapping[str, tuple[int, int]]  # cores and ways on demand
     online: Online
     on_demand: dict[str, OnDemandPromise] = field(default_factory=dict)
-    heeded: dict[str, float] = field(default_factory=dict)  # as in the book
+    reconciled: dict[str, float] = field(default_factory=dict)  # as in the book
 
     def reserve(self, slo: Slo) -> Admitted | Refusal:
         """A promise of throughput within a latency."""

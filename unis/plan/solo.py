@@ -15,7 +15,7 @@ from unis.plan.wiring import LinkPlace, Wiring
 _MEMIF = MappingProxyType({"kind": "memif"})
 
 
-def alone(
+def solo_chain(
     chain: LoadedChain,
     name: str,
     into: Mapping[str, Any] = _MEMIF,
@@ -47,11 +47,11 @@ def on_its_links(chain: LoadedChain, wiring: Wiring, name: str) -> LoadedChain:
     """The same on links of the kinds that it has, and as long: of several the longest counts."""
     into = [place for place in wiring.places if place.to == name]
     out = [place for place in wiring.places if place.origin == name]
-    return alone(chain, name, _longest(into or out), _longest(out or into))
+    return solo_chain(chain, name, _longest(into or out), _longest(out or into))
 
 
 def _through(chain: ChainGraph, name: str) -> dict[str, Any]:
-    """Keys of a chain that takes its packets through one function alone."""
+    """Keys of a chain that takes its packets through this function only."""
     if chain.reverse_of:
         return {}
     received = {edge.in_port for edge in chain.into(name) if edge.in_port is not None}
