@@ -2,8 +2,7 @@
 // the others wait. The scheduler sees only ProcessController; the engine also takes control of the
 // tasks and gives it back.
 //
-// To add a mechanism: implement TaskController, name it in ControllerKind of engine.proto and in
-// MakeController.
+// To add a mechanism: "To add a controller" in docs/architecture.md.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,7 +18,7 @@
 
 namespace unis {
 
-// Numbered as v1::ControllerKind is.
+// Numbered as v1::ControllerKind is (asserted in engine/run/core_control.cc).
 enum class ControllerKind : std::uint8_t { kPriority = 1, kSignal = 2, kHandover = 4 };
 
 // Of the tasks of one core. The destructor releases.

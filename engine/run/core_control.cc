@@ -9,6 +9,10 @@
 
 namespace unis {
 
+static_assert(static_cast<int>(ControllerKind::kPriority) == v1::CONTROLLER_PRIORITY);
+static_assert(static_cast<int>(ControllerKind::kSignal) == v1::CONTROLLER_SIGNAL);
+static_assert(static_cast<int>(ControllerKind::kHandover) == v1::CONTROLLER_HANDOVER);
+
 CoreControl::CoreControl(CorePlan plan, std::vector<std::unique_ptr<Activity>> activities,
                          SchedulerComponent& component, const TscTimer& timer)
     : plan_(std::move(plan)),
@@ -35,11 +39,13 @@ absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wante
   }
   Prepared prepared{.decision = wanted, .traits = *traits};
   if (!traits->engine_decides()) return prepared;
-  auto kind = static_cast<ControllerKind>(wanted.controller);
-  if (kind == ControllerKind::kHandover && !traits->hands_over()) kind = ControllerKind::kPriority;
-  auto controller = MakeController(kind, tasks);
-  if (!controller.ok() && kind == ControllerKind::kHandover) {
+  v1::ControllerKind& kind = prepared.controller_kind;
+  kind = wanted.controller;
+  if (kind == v1::CONTROLLER_HANDOVER && !traits->hands_over()) kind = v1::CONTROLLER_PRIORITY;
+  auto controller = MakeController(static_cast<ControllerKind>(kind), tasks);
+  if (!controller.ok() && kind == v1::CONTROLLER_HANDOVER) {
     prepared.no_handover = controller.status();
+    kind = v1::CONTROLLER_PRIORITY;
     controller = MakeController(ControllerKind::kPriority, std::move(tasks));
   }
   if (!controller.ok()) return controller.status();
@@ -74,6 +80,7 @@ absl::Status CoreControl::Commit(Prepared prepared) {
       return;
     }
     scheduler_ = prepared.scheduler.get();
+    controller_kind_ = prepared.controller_kind;
     component_.cores().Add(std::move(prepared.scheduler));
   });
   no_handover_ = std::move(prepared.no_handover);
@@ -141,6 +148,7 @@ void CoreControl::Count(ScheduleCounts& counts) const {
   if (scheduler_ == nullptr) return;
   ScheduleCounts now;
   ScheduleCounts::Core& core = now.cores[plan_.cpu];
+  core.controller = controller_kind_;
   core.statistics = scheduler_->statistics();
   if (const auto task = core.statistics.current) core.current = plan_.FunctionOf(*task);
   if (const auto task = core.statistics.cannot_park) core.cannot_park = plan_.FunctionOf(*task);

@@ -70,8 +70,9 @@ class CoreControl {
   struct Prepared {
     Decision decision;
     PolicyTraits traits;
-    std::unique_ptr<TaskController> controller = {};  // null: the kernel decides
-    std::unique_ptr<CoreScheduler> scheduler = {};    // likewise
+    std::unique_ptr<TaskController> controller = {};                  // null: the kernel decides
+    v1::ControllerKind controller_kind = v1::CONTROLLER_UNSPECIFIED;  // of `controller`
+    std::unique_ptr<CoreScheduler> scheduler = {};                    // likewise
     absl::Status no_handover = {};  // why `controller` switches by priority and does not hand over
   };
   // Everything that can be refused without touching a thread.
@@ -114,7 +115,8 @@ class CoreControl {
   absl::Status no_handover_;
   std::unique_ptr<TaskController> controller_;
   CoreScheduler* scheduler_ = nullptr;  // the component's; null: the kernel decides
-  ScheduleCounts retired_;              // of schedulers before
+  v1::ControllerKind controller_kind_ = v1::CONTROLLER_UNSPECIFIED;  // where there is a scheduler
+  ScheduleCounts retired_;                                           // of schedulers before
   // By function, of a decision that forgets; else empty.
   std::vector<std::pair<double, CostSource>> costs_before_;  // ns
 };

@@ -131,6 +131,10 @@ TEST_F(RunTest, ControllersChangeInOneRun) {
   for (const auto controller : {v1::CONTROLLER_SIGNAL, v1::CONTROLLER_PRIORITY}) {
     ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS, controller).ok());
     EXPECT_EQ(Stats().controller(), controller);
+    ASSERT_TRUE(SetPolicy(v1::POLICY_OTHER).ok());
+    EXPECT_EQ(Stats().controller(), v1::CONTROLLER_UNSPECIFIED) << "the kernel decides";
+    ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS).ok());
+    EXPECT_EQ(Stats().controller(), controller) << "the choice outlasts the policy";
     const auto window = Measure(200);
     ASSERT_TRUE(window.ok());
     EXPECT_EQ(window->controller(), controller);

@@ -299,11 +299,12 @@ TEST_F(RunOneWithoutPluginTest, OneFunctionWithoutItKeepsTheCpuAwake) {
 // kernel.
 TEST_F(RunOneWithoutPluginTest, HandOverHoldsWhenTheLastThatPassesTheCpuOnDies) {
   ASSERT_TRUE(SetPolicy(v1::POLICY_UNIS, v1::CONTROLLER_HANDOVER).ok());
+  EXPECT_EQ(Stats().controller(), v1::CONTROLLER_HANDOVER);
   functions_.front().End();
   run_->Look();
   const auto holds = [this] {
     const v1::Stats stats = Stats();
-    return stats.policy() == v1::POLICY_UNIS && stats.controller() == v1::CONTROLLER_HANDOVER;
+    return stats.policy() == v1::POLICY_UNIS && stats.controller() == v1::CONTROLLER_PRIORITY;
   };
   EXPECT_EQ(Stats().chains(0).down(), "a");
   EXPECT_TRUE(holds());

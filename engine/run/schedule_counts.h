@@ -8,12 +8,14 @@
 #include <string>
 
 #include "engine/scheduler/core_scheduler.h"
+#include "unis/v1/engine.pb.h"
 
 namespace unis {
 
 struct ScheduleCounts {
   struct Core {
     CoreStatistics statistics;
+    v1::ControllerKind controller = v1::CONTROLLER_UNSPECIFIED;  // unspecified: the kernel decides
     std::optional<std::string> current;      // function; none: parked, or the kernel decides
     std::optional<std::string> cannot_park;  // function
   };
@@ -25,6 +27,7 @@ struct ScheduleCounts {
     for (const auto& [cpu, core] : later.cores) {
       Core& here = cores[cpu];
       here.statistics.GoOnWith(core.statistics);
+      here.controller = core.controller;
       here.current = core.current;
       here.cannot_park = core.cannot_park;
     }
@@ -34,6 +37,7 @@ struct ScheduleCounts {
   void Retire() {
     for (auto& [cpu, core] : cores) {
       core.statistics.GoOnWith({});
+      core.controller = v1::CONTROLLER_UNSPECIFIED;
       core.current.reset();
       core.cannot_park.reset();
     }

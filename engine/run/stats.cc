@@ -179,6 +179,8 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
 void FillCores(const RunView& run, v1::Stats& stats) {
   stats.set_decisions(run.counts.Sum(&CoreStatistics::decisions));
   for (const auto& [cpu, core] : run.counts.cores) {
+    // Cores differ where only some can hand over: CONTROLLER_HANDOVER is the largest number.
+    stats.set_controller(std::max(stats.controller(), core.controller));
     auto& out = *stats.add_cores();
     out.set_cpu(cpu);
     const CoreStatistics& seen = core.statistics;
@@ -234,10 +236,7 @@ void FillDevices(const Deployment& deployment, v1::Stats& stats) {
 }  // namespace
 
 void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
-  if (run.decision) {
-    stats.set_policy(run.decision->policy);
-    stats.set_controller(run.decision->controller);
-  }
+  if (run.decision) stats.set_policy(run.decision->policy);
   FillChains(run, latency, stats);
   const auto traits = TraitsOf(stats.policy());
   FillFunctions(run, traits.ok() && traits->engine_decides(), stats);

@@ -135,6 +135,7 @@ class TestUnderEachController:
         now = running.ps()["stats"]["controller"]
         other = "handover" if now == "CONTROLLER_SIGNAL" else "signal"
         running.unis("policy", "other")
+        assert "controller" not in running.ps()["stats"], "the kernel decides"
         running.unis("policy", "unis", "--controller", other)
         stats = running.ps()["stats"]
         assert (stats["policy"], stats["controller"]) == (
