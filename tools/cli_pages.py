@@ -26,15 +26,20 @@ def pages() -> dict[str, str]:
     texts = {f"{_slug(inner)}.md": _page(command, inner) for command, inner in [*unis, *research]}
     index = (
         "# The commands of `unis`\n\nWritten by `make docs`, from the commands themselves.\n\n"
+        f"{_described(*_root(app, 'unis'))}\n\n"
         f"{_index(unis)}\n\n## Comparisons with papers, and of UNiS with itself\n\nIn a clone: "
         f"`uv run python -m evaluation`.\n\n{_index(research)}\n"
     )
     return {"README.md": index, **texts}
 
 
-def _commands_of(app: typer.Typer, name: str) -> Iterator[tuple[Any, typer.Context]]:
+def _root(app: typer.Typer, name: str) -> tuple[Any, typer.Context]:
     root = typer.main.get_command(app)
-    return _commands(root, typer.Context(root, info_name=name))
+    return root, typer.Context(root, info_name=name)
+
+
+def _commands_of(app: typer.Typer, name: str) -> Iterator[tuple[Any, typer.Context]]:
+    return _commands(*_root(app, name))
 
 
 def _index(commands: list[tuple[Any, typer.Context]]) -> str:
@@ -69,19 +74,32 @@ def _first_sentence(command: Any) -> str:
 
 
 def _page(command: Any, context: typer.Context) -> str:
+    return f"# {context.command_path}\n\n{_described(command, context)}\n"
+
+
+def _described(command: Any, context: typer.Context) -> str:
+    """Usage, help, and a table of arguments and options."""
     shown = [part for part in command.params if part.name not in _NOT_SHOWN]
     arguments = [part for part in shown if part.param_type_name == "argument"]
     options = [part for part in shown if part.param_type_name == "option" and not part.hidden]
     words = [context.command_path, *(_argument(part) for part in arguments)]
-    if options:
+    words += [_required(part) for part in options if part.required]
+    if not all(part.required for part in options):
         words.append("[OPTIONS]")
+    if hasattr(command, "list_commands"):
+        words.append("COMMAND")
     # What stands behind "Example:" is for the shell.
     text = re.sub(r"(?m)^Examples?: (.*)$", r"```\n\1\n```", _text(command))
-    parts = [f"# {context.command_path}", f"```\n{' '.join(words)}\n```", text]
+    parts = [f"```\n{' '.join(words)}\n```", text]
     if shown:
         rows = [_row(part, context) for part in [*arguments, *options]]
         parts.append("\n".join(["| | | default |", "|---|---|---|", *rows]))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
+
+
+def _required(option: Any) -> str:
+    value = str(option.metavar or option.name).upper()
+    return f"{option.opts[-1]} {value}" + ("..." if option.multiple else "")
 
 
 def _argument(part: Any) -> str:
@@ -99,6 +117,8 @@ def _row(part: Any, context: typer.Context) -> str:
     default = part.get_default(context, call=False)
     plain = default is not None and default is not False and not callable(default)
     shown = f"`{default}`" if plain and str(default) not in ("", "()", "[]") else ""
+    if part.required and part.param_type_name == "option":
+        shown = "required"
     said = " ".join((getattr(part, "help", None) or "").split()).replace("|", "\\|")
     return f"| {names} | {said} | {shown} |"
 

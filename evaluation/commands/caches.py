@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.options import ChainFileArgument, JsonOption, by_name
+from unis.cli.options import ChainFileArgument, JsonOption, by_name, one_of
 from unis.cli.simulate_command import costs_of, see_that_they_are_there
 from unis.cli.terminal import out, print_line, say
 from unis.runtime.directory import keep_off_functions
@@ -61,6 +61,7 @@ def ways(
         str,
         typer.Option(
             metavar="|".join(_CACHES),
+            callback=one_of("caches", _CACHES),
             help="Machine whose caches are modelled: `this`, or `paper` (the Xeon of the "
             "ResQ paper).",
         ),
@@ -82,8 +83,6 @@ def ways(
     Example: uv run python -m evaluation ways chain.yaml nat=2 monitor=1
     """
     keep_off_functions()
-    if caches not in _CACHES:
-        raise typer.BadParameter(f"{caches} is none of {', '.join(_CACHES)}", param_hint="--caches")
     from unis.chain.load import load
 
     chain = load(file)

@@ -92,7 +92,9 @@ def test_functions_have_no_more_ways_than_there_are_together(
 
 
 def test_caches_that_cannot_be(tmp_path: Path) -> None:
-    assert "mine is none of this, paper" in refused(a_file(tmp_path), "a=2", "--caches", "mine")
+    assert "invalid caches `mine`; expected one of this, paper" in refused(
+        a_file(tmp_path), "a=2", "--caches", "mine"
+    )
 
 
 def test_a_machine_that_tells_no_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

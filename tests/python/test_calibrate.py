@@ -131,7 +131,7 @@ def changed(change: Callable[[dict[str, object], dict[str, object]], object]) ->
         (lambda _, costs: costs.update(sink_ns=float("nan")), "`sink_ns` is nan"),
         (lambda _, costs: costs.update(sink_ns=None), "costs.sink_ns: Input should be"),
         (lambda _, costs: costs.pop("source_ns"), "`source_ns` is 0"),
-        (lambda _, costs: costs.update(speed=1), "costs: `speed` is none of them"),
+        (lambda _, costs: costs.update(speed=1), "costs: unknown key `speed`"),
         (lambda data, _: data.update(more=1), "more: Extra inputs are not permitted"),
         (lambda data, _: data.update(measured="yesterday"), "measured: "),
         (lambda data, _: data.update(measured="2026-01-01T00:00:00"), "measured: "),
@@ -147,8 +147,8 @@ def test_a_file_that_somebody_changed_is_refused(
     with pytest.raises(ScenarioError) as caught:
         kept()
     assert told in str(caught.value)
-    assert str(caught.value).startswith(f"{file()} is no calibration (")
-    assert str(caught.value).endswith("): run `unis calibrate`")
+    assert str(caught.value).startswith(f"{file()}: invalid calibration (")
+    assert str(caught.value).endswith("); run `unis calibrate`")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff"])
@@ -158,7 +158,7 @@ def test_what_is_no_file_of_ours_is_refused(content: bytes) -> None:
     path = file()
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    with pytest.raises(ScenarioError, match="is no calibration"):
+    with pytest.raises(ScenarioError, match="invalid calibration"):
         kept()
     path.unlink()
     path.mkdir()

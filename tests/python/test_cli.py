@@ -216,6 +216,22 @@ def test_mistyped_options_are_refused() -> None:
     assert "--no-cash" in text
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["policy", "roundrobin"], "invalid policy `roundrobin`; expected one of unis, "),
+        (["up", DEMO, "--controller", "cgroup"], "invalid controller `cgroup`; expected one of "),
+        (["simulate", DEMO, "--policy", "rr,best"], "invalid policy `best`; expected one of "),
+        (["simulate", DEMO, "--controller", "x"], "`x`; expected one of handover, priority"),
+        (["detach"], "name a function, or give --pid"),
+    ],
+)
+def test_names_that_do_not_exist_are_told_with_those_that_do(command: list[str], told: str) -> None:
+    code, text = run(*command)
+    assert code == 2
+    assert told in " ".join(text.replace("│", " ").split())
+
+
 def test_a_path_is_no_markup(tmp_path: Path) -> None:
     file = tmp_path / "[red]" / "ghost.yaml"
     file.parent.mkdir()

@@ -70,6 +70,12 @@ def test_pages_of_commands_are_current() -> None:
     assert written == cli_pages.pages(), "run `make docs`"
 
 
+def test_a_page_of_a_command_shows_what_is_required() -> None:
+    page = cli_pages.pages()["trace.md"]
+    assert "unis trace [NAME] --output FILE [OPTIONS]" in page
+    assert "| required |" in page
+
+
 @pytest.mark.parametrize("row", features(), ids=lambda row: row[0][:40])
 def test_a_feature_has_its_proof(row: list[str]) -> None:
     _, state, proof = row

@@ -31,7 +31,7 @@ def test_a_mask_needs_its_least_bits_side_by_side() -> None:
 
 @pytest.mark.parametrize("text", ["", "0x", "fg", "-1", " "])
 def test_what_is_no_mask(text: str) -> None:
-    with pytest.raises(ValueError, match="no hexadecimal mask"):
+    with pytest.raises(ValueError, match="expected hexadecimal digits"):
         schemata.parse_hex(text)
 
 

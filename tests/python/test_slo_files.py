@@ -75,7 +75,7 @@ def test_of_a_file_of_another_kind_only_that_is_told(tmp_path: Path) -> None:
         ),
         ("cores: 2", "cores: 0", "w.yaml:4: servers.a.cores: is `0`; must be at least 1"),
         ("ways: 4", "wais: 4", "did you mean `ways`?"),
-        ("[50, 100]", "[100, 50]", "w.yaml:6: functions.nf: is no profile: it passes less with 2"),
+        ("[50, 100]", "[100, 50]", "w.yaml:6: functions.nf: invalid profile: it passes less"),
         ("[50, 100]", "[]", "is empty; add at least one"),
         ("100.0: 20", "100.0: 5", "its latency falls"),
         ("function: nf", "function: nn", "w.yaml:11: slos.s.function: `nn` is not known"),
@@ -135,7 +135,7 @@ def test_sockets_cores_and_memory_in_a_file(tmp_path: Path) -> None:
         (
             "65.0: 90",
             "65.0: 96",
-            "w.yaml:7: functions.stats: is no profile: where 65% of the",
+            "w.yaml:7: functions.stats: invalid profile: where 65% of the",
         ),
         ("[2, 1]", "[2, -1]", "w.yaml:7: functions.stats.gbps_by_ways"),
         ("stats: {cores: 2,", "nf: {cores: 2,", "functions.nf.solo_mpps: is missing; add it"),

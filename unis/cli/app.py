@@ -119,8 +119,8 @@ def unis_command(
 ) -> None:
     """Run chains of poll-mode network functions on shared CPU cores, unmodified.
 
-    Exit codes: 0, done; 1, it failed; 2, a word, a file or this machine cannot do it: mend that
-    first; 128 and the number of the signal, interrupted (130: Ctrl-C).
+    Exit codes: 0, done; 1, failed; 2, an argument, a file or this machine is not suitable: correct
+    that first; 128 plus the number of a signal, interrupted (130: Ctrl-C).
     """
     set_voice(quiet=quiet, verbose=verbose)
 

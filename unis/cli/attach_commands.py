@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.options import NameOption, between
-from unis.cli.run_commands import PolicyOption
+from unis.cli.options import NameOption, between, one_of
 from unis.cli.select import choose
 from unis.cli.terminal import fail, say
+from unis.engine import names
 from unis.engine.limits import limit
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.process import wait_gone
@@ -24,6 +24,15 @@ _NAME = "attached"
 _NAME_BYTES = int(limit("FunctionConfig.name").max_bytes or 0)
 _END_SECONDS = 10.0  # for a run whose last function is detached
 
+_POLICIES = names.policies()
+_PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        callback=one_of("policy", _POLICIES),
+        help=f"Scheduling policy of a new run: {', '.join(_POLICIES)}. Default: unis.",
+    ),
+]
 _PID = typer.Option(min=2, help="Process ID of the function.", show_default=False)
 
 
@@ -45,6 +54,7 @@ def attach(
         list[str],
         typer.Option(
             callback=_ends,
+            metavar="LINK",
             help="Link that it receives from: ring:NAME, or memif:NUMBER. Memifs of the "
             "process count from 0 in the order of its open files. If UNiS cannot "
             "detect the role, add :server or :client and the number of receive and "
@@ -56,6 +66,7 @@ def attach(
         list[str],
         typer.Option(
             callback=_ends,
+            metavar="LINK",
             help="Where it sends packets: one for each --ingress.",
             show_default=False,
         ),
@@ -78,7 +89,7 @@ def attach(
             help="EAL --file-prefix of the DPDK group of its rings, if UNiS cannot detect it."
         ),
     ] = None,
-    policy: PolicyOption = None,
+    policy: _PolicyOption = None,
     name: Annotated[
         str, typer.Option(help="Run to add the function to. UNiS starts the run if it is not up.")
     ] = _NAME,
@@ -168,7 +179,7 @@ def detach(
     from unis.runtime.requests import SupervisorClient
 
     if (function is None) == (pid is None):
-        raise typer.BadParameter("say the function or --pid")
+        raise typer.BadParameter("name a function, or give --pid")
     directory, state = choose(name or _run_of(function, pid))
     _require_attached(state)
     called = function or _name_of(state, pid)

@@ -22,7 +22,10 @@ def trace(
     *,
     run: NameArgument = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Output file. Open it in ui.perfetto.dev.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Output file. Open it in ui.perfetto.dev."
+        ),
     ],
     seconds: Annotated[float, between(0.001, 60, "Length of the recording, seconds.")] = 1.0,
     name: NameOption = None,

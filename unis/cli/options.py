@@ -1,7 +1,7 @@
 """Arguments and options of several commands, and numbers within bounds."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -28,6 +28,19 @@ N = TypeVar("N", int, float)
 def between(least: float, most: float, said: str) -> Any:
     """An option that holds a number from `least` to `most`; `said` is its help."""
     return typer.Option(min=least, max=most, callback=_a_number, help=said)
+
+
+def one_of(what: str, known: Collection[str]) -> Callable[[str | None], str | None]:
+    """A callback for a `what`, as `policy`, that has one of the `known` names."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in known:
+            raise typer.BadParameter(
+                f"invalid {what} `{value}`; expected one of {', '.join(known)}"
+            )
+        return value
+
+    return check
 
 
 def by_name(

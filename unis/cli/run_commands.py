@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.options import ChainFileArgument, NameArgument, NameOption, RunNameOption, between
+from unis.cli.options import (
+    ChainFileArgument,
+    NameArgument,
+    NameOption,
+    RunNameOption,
+    between,
+    one_of,
+)
 from unis.cli.select import choose, choose_running, one_name, runs
 from unis.cli.terminal import err, fail, say, voice
 from unis.engine import names
@@ -29,21 +35,12 @@ _MOST_SECONDS = 86400.0
 _WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does not say
 
 
-def _one_of(known: list[str]) -> Callable[[str | None], str | None]:
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in known:
-            raise typer.BadParameter(f"{value} is none of {', '.join(known)}")
-        return value
-
-    return check
-
-
 _POLICIES, _CONTROLLERS = names.policies(), names.controllers()
 PolicyOption = Annotated[
     str | None,
     typer.Option(
         "--policy",
-        callback=_one_of(_POLICIES),
+        callback=one_of("policy", _POLICIES),
         help=f"Scheduling policy: {', '.join(_POLICIES)}. Default: as the file says.",
     ),
 ]
@@ -51,7 +48,7 @@ ControllerOption = Annotated[
     str | None,
     typer.Option(
         "--controller",
-        callback=_one_of(_CONTROLLERS),
+        callback=one_of("controller", _CONTROLLERS),
         help=f"How UNiS switches functions: {', '.join(_CONTROLLERS)}.",
     ),
 ]
@@ -241,7 +238,9 @@ def restart(name: NameArgument = None) -> None:
 def policy(
     policy_name: Annotated[
         str,
-        typer.Argument(metavar="POLICY", callback=_one_of(_POLICIES), help=", ".join(_POLICIES)),
+        typer.Argument(
+            metavar="POLICY", callback=one_of("policy", _POLICIES), help=", ".join(_POLICIES)
+        ),
     ],
     run: NameArgument = None,
     controller: ControllerOption = None,

@@ -12,7 +12,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from unis.cli.options import ChainFileArgument, JsonOption, between, by_name
+from unis.cli.options import ChainFileArgument, JsonOption, between, by_name, one_of
 from unis.cli.terminal import err, moved, out, say, writable, write_result
 from unis.cli.view import number
 from unis.engine import names
@@ -136,6 +136,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="handover|priority",
+            callback=one_of("controller", _CONTROLLERS),
             help="How `unis` switches functions. Default: as FILE says.",
         ),
     ] = None,
@@ -180,7 +181,9 @@ def simulate(
             "override them.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1)] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**64 - 1, help="Seed of the random numbers.")
+    ] = 1,
     as_json: JsonOption = False,
     trace_file: Annotated[
         Path | None,
@@ -202,12 +205,7 @@ def simulate(
     keep_off_functions()
     policies = [word.strip() for text in policy or names.COMPARED for word in text.split(",")]
     for each in policies:
-        if each not in names.policies():
-            raise typer.BadParameter(f"{each} is none of {', '.join(names.policies())}")
-    if controller not in (None, *_CONTROLLERS):
-        raise typer.BadParameter(
-            f"{controller} is none of {', '.join(_CONTROLLERS)}", param_hint="--controller"
-        )
+        one_of("policy", names.policies())(each)
     if ways or caches:
         raise moved("unis simulate --ways", "ways FILE NAME=N")
     from unis.chain.load import load

@@ -25,7 +25,7 @@ def parse_hex(text: str) -> int:
     """A mask as resctrl writes it, without 0x, perhaps in groups with commas. ValueError."""
     digits = text.strip().replace(",", "")
     if not re.fullmatch("[0-9a-fA-F]+", digits):
-        raise ValueError(f"`{text.strip()}` is no hexadecimal mask")
+        raise ValueError(f"invalid mask `{text.strip()}`; expected hexadecimal digits")
     return int(digits, 16)
 
 
@@ -35,11 +35,11 @@ def parse_values(text: str, *, masks: bool) -> dict[int, int]:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         domain, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not _is_number(domain):
-            raise ValueError(f"`{part}` is no `cache ID=value`")
+            raise ValueError(f"invalid `{part}`; expected `cache ID=value`")
         if int(domain) in values:
             raise ValueError(f"cache ID {int(domain)} stands twice")
         if not masks and not _is_number(value):
-            raise ValueError(f"`{value}` is no number")
+            raise ValueError(f"invalid number `{value}`")
         values[int(domain)] = parse_hex(value) if masks else int(value)
     return values
 

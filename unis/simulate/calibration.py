@@ -31,7 +31,7 @@ class Calibration(BaseModel):
     def _known(cls, value: Any) -> Any:
         names = {field.name for field in fields(MachineCosts)}
         if isinstance(value, Mapping) and (more := sorted({*value} - names)):
-            raise ValueError(f"`{more[0]}` is none of them")
+            raise ValueError(f"unknown key `{more[0]}`")
         return value
 
     @field_validator("costs")
@@ -100,10 +100,10 @@ def kept() -> Calibration:
         raise ScenarioError(f"cannot read {file}: {error.strerror}") from None
     except ValidationError as error:
         raise ScenarioError(
-            f"{file} is no calibration ({_first(error)}): run `unis calibrate`"
+            f"{file}: invalid calibration ({_first(error)}); run `unis calibrate`"
         ) from None
     except UnicodeDecodeError:
-        raise ScenarioError(f"{file} is no calibration: run `unis calibrate`") from None
+        raise ScenarioError(f"{file}: invalid calibration; run `unis calibrate`") from None
     if found.cpu_model != cpu_model():
         raise ScenarioError(f"{file} is of another CPU ({found.cpu_model}): run `unis calibrate`")
     return found

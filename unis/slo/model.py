@@ -159,7 +159,7 @@ def load_cluster(path: Path) -> ClusterFile:
 def _read(path: Path, *, slos: bool) -> ClusterFile:
     document = read_document(path)
     if not isinstance(document.data, dict):
-        begin = f"is no workload: begin with apiVersion: {API_VERSION}"
+        begin = f"invalid workload file: expected `apiVersion: {API_VERSION}` in the first line"
         raise ChainFileError([document.located(Problem((), begin))])
     found: list[Problem] = []
     cluster = None
@@ -221,7 +221,7 @@ def _profile(name: str, part: ProfilePart, found: list[Problem]) -> Profile | No
     try:
         return None if missing else part.profile(name)
     except ImpossibleProfileError as error:
-        found.append(Problem(("functions", name), f"is no profile: {error}"))
+        found.append(Problem(("functions", name), f"invalid profile: {error}"))
         return None
 
 
