@@ -136,6 +136,12 @@ std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex) no
   return std::nullopt;
 }
 
+bool HandoverController::AnyInTurn(CoreIndex) noexcept {
+  return std::ranges::any_of(states_, [](const State& state) {
+    return state.in_line && Load(state.turn->passed) != Load(state.turn->began);
+  });
+}
+
 bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {
   if (!tasks_[task]->SetPriority(priority)) return false;
   states_[task].priority = priority;

@@ -36,6 +36,7 @@ class HandoverController final : public TaskController, public YieldingTasks {
   bool Switch(CoreIndex core, TaskIndex from, TaskIndex to) noexcept override;
   YieldingTasks* yielding() noexcept override { return this; }
   std::optional<Turn> CurrentTurn(CoreIndex core) noexcept override;
+  bool AnyInTurn(CoreIndex core) noexcept override;
   bool SupportsYield(TaskIndex task) const noexcept override { return states_[task].in_line; }
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
   void RequestYield(TaskIndex task) noexcept override;

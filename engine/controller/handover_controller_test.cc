@@ -88,6 +88,22 @@ TEST_F(HandoverControllerTest, ABudgetHoldsForTheTurnThatIsUnderWay) {
   EXPECT_TRUE(takers.Runs(1));
 }
 
+TEST_F(HandoverControllerTest, WhileAllSleepNobodyHasATurn) {
+  TurnTakers takers(Kinds(2, Kind::kTakesTurns));
+  auto controller = Made(takers, kEndless);
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  ASSERT_TRUE(takers.Runs(0));
+  EXPECT_TRUE(controller->AnyInTurn(0));
+  for (const TaskIndex task : {0U, 1U}) {
+    ASSERT_TRUE(controller->CanPark(task));
+    controller->Park(task);
+  }
+  EXPECT_TRUE(Eventually([&] { return !controller->AnyInTurn(0); }));
+  controller->Unpark(1);
+  EXPECT_TRUE(Eventually([&] { return controller->AnyInTurn(0); }));
+}
+
 TEST_F(HandoverControllerTest, OfThreadsOfOneProcessTheLeastBudgetHolds) {
   for (const bool last : {false, true}) {
     TurnTakers takers(Kinds(2, Kind::kTakesTurns));

@@ -118,8 +118,11 @@ class TurnTakers {
       if (kind != Kind::kTakesTurns) continue;
       taken += 256;
       unis_turn& turn = turns->threads[0];
-      if (const std::uint32_t rest = __atomic_load_n(&turn.rest, __ATOMIC_RELAXED); rest != 0)
+      if (const std::uint32_t rest = __atomic_load_n(&turn.rest, __ATOMIC_RELAXED); rest != 0) {
+        __atomic_store_n(&turn.passed, turn.began, __ATOMIC_RELEASE);
         syscall(SYS_futex, &turn.rest, FUTEX_WAIT, rest, nullptr, nullptr, 0);
+        __atomic_store_n(&turn.began, turn.began + 1, __ATOMIC_RELEASE);
+      }
       const std::uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
       if (quota == 0) continue;
       const std::uint32_t grant = __atomic_load_n(&turn.grant, __ATOMIC_RELAXED);

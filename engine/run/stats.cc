@@ -187,6 +187,7 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     out.set_switches(seen.switches);
     out.set_failed_switches(seen.failed_switches);
     out.set_rests(seen.parks);
+    out.set_wakes(seen.wakes);
     out.set_resting(seen.parked);
     out.set_quota(seen.budget);
     out.set_switch_ns(static_cast<std::uint64_t>(seen.switch_ns));

@@ -204,10 +204,7 @@ Nanoseconds AlgorithmOne::QuietUntil(Nanoseconds now, double packets, double cos
 bool AlgorithmOne::LookWhileParked(Nanoseconds now) noexcept {
   if (!parking_.LookForPackets(current_, now)) return false;
   demand_.set_eager(true);
-  for (TaskState& task : tasks_) task.idle_at = now;
-  settled_ = now + switch_latency_.ns();
-  slice_end_ = settled_ + slice_;
-  if (settings().online_cost) taken_before_ = tasks_.TakenBy(current_task());
+  BeginAnew(now);
   bool switched = false;
   if (!demand_.Of(current_).work) {
     const Place next = queue_.FirstThat([this](Slot slot) { return demand_.Of(slot).work; });
@@ -216,6 +213,13 @@ bool AlgorithmOne::LookWhileParked(Nanoseconds now) noexcept {
   awaits_packets_ = false;  // to be unparked is no switch
   parking_.UnparkAll(current_);
   return switched;
+}
+
+void AlgorithmOne::BeginAnew(Nanoseconds now) noexcept {
+  for (TaskState& task : tasks_) task.idle_at = now;
+  settled_ = now + switch_latency_.ns();
+  slice_end_ = settled_ + slice_;
+  if (settings().online_cost) taken_before_ = tasks_.TakenBy(current_task());
 }
 
 bool AlgorithmOne::GoOnWith(const Place& next, Nanoseconds now) noexcept {

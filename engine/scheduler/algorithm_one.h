@@ -54,6 +54,8 @@ class AlgorithmOne : public CoreScheduler {
   bool LookAtTurn(Nanoseconds now) noexcept;
   // While all tasks are parked.
   bool LookWhileParked(Nanoseconds now) noexcept;
+  // The turns of tasks that were parked begin now.
+  void BeginAnew(Nanoseconds now) noexcept;
   virtual bool GoOnWith(const Place& next, Nanoseconds now) noexcept;
 
   TaskIndex Current() const noexcept { return tasks_[current_].index; }

@@ -50,6 +50,9 @@ class YieldingTasks {
   virtual bool SupportsYield(TaskIndex task) const noexcept = 0;
   // Whose turn it is, as far as can be seen. None: as before.
   virtual std::optional<Turn> CurrentTurn(CoreIndex core) noexcept = 0;
+  // Whether any task has a turn, runs or was preempted in it. False: all sleep, or have just
+  // yielded.
+  virtual bool AnyInTurn(CoreIndex) noexcept { return true; }
   // Turns that `task` has begun, as CurrentTurn() has seen them.
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
   // `task` yields when it polls next. No system call.

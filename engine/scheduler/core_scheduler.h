@@ -26,6 +26,7 @@ struct CoreStatistics {
   std::uint64_t switches = 0;         // with those that tasks made
   std::uint64_t failed_switches = 0;  // that the controller could not make
   std::uint64_t parks = 0;            // times that all tasks were parked
+  std::uint64_t wakes = 0;            // between two packets, of which each ran tasks once
 
   // The schedulers of a core one after the other: counters add up, and what is now is that of
   // `later`.
@@ -36,6 +37,7 @@ struct CoreStatistics {
     switches += before.switches;
     failed_switches += before.failed_switches;
     parks += before.parks;
+    wakes += before.wakes;
   }
 };
 

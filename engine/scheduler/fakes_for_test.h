@@ -97,6 +97,8 @@ struct FakeController final : ProcessController, YieldingTasks {
     ++looks;
     return std::exchange(turn, std::nullopt);
   }
+  bool in_turn = true;  // some task
+  bool AnyInTurn(CoreIndex) noexcept override { return in_turn; }
   bool SupportsYield(TaskIndex task) const noexcept override {
     return std::find(in_line.begin(), in_line.end(), task) != in_line.end();
   }

@@ -27,6 +27,7 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
                    ProcessController& controller, SwitchObserver* observer)
     : AlgorithmOne(settings, set, core, costs, monitor, timer, controller, observer),
       yielding_(*controller.yielding()),
+      short_rests_(tasks_, controller),
       grants_(set.divides),
       circular_(set.circular) {
   counts_yields_ = false;  // the tasks do
@@ -44,6 +45,7 @@ bool Handover::Start() {
   any_yields_ = std::ranges::any_of(tasks_, yields);
   all_yield_ = std::ranges::all_of(tasks_, yields);
   parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
+  short_rests_.Start(all_yield_ && groups_.empty());
   for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
   return AlgorithmOne::Start();
 }
@@ -91,13 +93,27 @@ bool Handover::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings().interval;
   if (parking_.all_parked()) return LookWhileParked(now);
+  if (short_rests_.active() && LookWhileResting(now)) return false;
   demand_.set_eager(parking_.eager(now));
   if (parking_.LookAtParkedTasks(now)) watch_ = now;  // there is one more to yield to
   const bool switched = now >= watch_ && Watch(now);
-  if (parking_.all_parked()) return switched;
+  if (parking_.all_parked() || short_rests_.active()) return switched;
   const Nanoseconds next = parking_.any_parked() ? std::min(watch_, now + kLookAtParked) : watch_;
   next_decision_ = std::max(next_decision_, next);
   return switched;
+}
+
+// True: they go on resting. A trace sees the turns in between.
+bool Handover::LookWhileResting(Nanoseconds now) noexcept {
+  const auto turn = yielding_.CurrentTurn(core());
+  if (turn && IsTraced()) OnTurn(*turn, now);
+  if (short_rests_.Look(turn.has_value(), now)) {
+    next_decision_ = now + kLookAtParked;
+    return true;
+  }
+  BeginAnew(now);
+  watch_ = now;
+  return false;
 }
 
 bool Handover::Watch(Nanoseconds now) noexcept {
@@ -120,6 +136,10 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   }
   if (reason && !next.found()) next = FirstInLine();
   if (!next.found()) parking_.LookForIdleCore(current_, now);
+  if (!next.found() && !parking_.all_parked() && short_rests_.BeginsAfter(now)) {
+    parking_.ForgetSingles();
+    return false;
+  }
   if (parking_.all_parked())
     watch_ = now;
   else
@@ -204,6 +224,9 @@ bool Handover::GoOnWith(const Place& next, Nanoseconds now) noexcept {
 
 CoreStatistics Handover::statistics() const noexcept {
   CoreStatistics statistics = AlgorithmOne::statistics();
+  statistics.parks += short_rests_.times();
+  statistics.wakes = short_rests_.wakes();
+  statistics.parked |= short_rests_.active();
   for (const TaskState& task : tasks_) {
     statistics.switches += yielding_.TurnsOf(task.index);
     if (any_yields_) statistics.budget = std::max(statistics.budget, BudgetOf(task));

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "engine/scheduler/algorithm_one.h"
+#include "engine/scheduler/short_rests.h"
 
 namespace unis {
 
@@ -29,6 +30,7 @@ class Handover final : public AlgorithmOne {
   bool GoOnWith(const Place& next, Nanoseconds now) noexcept override;
 
   bool Watch(Nanoseconds now) noexcept;
+  bool LookWhileResting(Nanoseconds now) noexcept;
   void OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept;
   std::optional<SwitchReason> LeaveReasonInTurn(Nanoseconds now) noexcept;
   void GrantRoom(Nanoseconds now) noexcept;
@@ -39,6 +41,7 @@ class Handover final : public AlgorithmOne {
   bool Yields(Slot slot) const noexcept { return yielding_.SupportsYield(tasks_[slot].index); }
 
   YieldingTasks& yielding_;
+  ShortRests short_rests_;
   bool any_yields_ = false, all_yield_ = false;
   bool grants_;            // tasks have several links, or the engine splits or merges behind them
   bool circular_;          // they may wait for each other

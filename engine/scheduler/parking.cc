@@ -42,11 +42,7 @@ void Parking::LookForIdleCore(Slot current, Nanoseconds now) noexcept {
   idle_since_ = kNotIdle;
   if (!CanParkAll()) return;
   ParkAll();
-  for (Single& single : singles_) {  // what holds for the core holds for each
-    single.parked = false;
-    single.since = kNotIdle;
-  }
-  parked_ = 0;
+  ForgetSingles();  // what holds for the core holds for each
   all_parked_ = true;
   parked_at_ = renewed_ = now;
   ++times_;
@@ -117,6 +113,14 @@ void Parking::LookForIdleTasks(Slot current, Nanoseconds now) noexcept {
       if (parked_++ == 0) singles_renewed_ = now;
     }
   }
+}
+
+void Parking::ForgetSingles() noexcept {
+  for (Single& single : singles_) {
+    single.parked = false;
+    single.since = kNotIdle;
+  }
+  parked_ = 0;
 }
 
 bool Parking::LookAtParkedTasks(Nanoseconds now) noexcept {

@@ -43,6 +43,8 @@ class Parking {
   bool any_parked() const noexcept { return parked_ > 0; }
   // Parks tasks but `current` that have long had no packets.
   void LookForIdleTasks(Slot current, Nanoseconds now) noexcept;
+  // All tasks are parked or unparked by others now.
+  void ForgetSingles() noexcept;
   // Unparks tasks that have packets, and those behind them in their chains. True: there are some.
   bool LookAtParkedTasks(Nanoseconds now) noexcept;
 

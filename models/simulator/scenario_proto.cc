@@ -275,7 +275,7 @@ MachineSpec ReadMachine(const v1::SimMachine& proto, Checker& check) {
 SchedulerSettings ReadScheduler(const v1::Scenario& scenario, const MachineSpec& machine) {
   SchedulerSettings settings;
   if (scenario.has_scheduler()) settings = FromProto(scenario.scheduler());
-  settings.idle_after = 0;
+  settings.idle_after = settings.max_delay = 0;
   settings.lazy = true;
   CompensateBy({.until_stopped = std::max(0.0, machine.switch_ns - machine.kernel_switch_ns),
                 .until_running = machine.scheduled_switch_ns.value_or(machine.switch_ns)},

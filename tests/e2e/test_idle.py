@@ -66,6 +66,24 @@ def test_functions_without_traffic_sleep_while_others_work(machine: Machine) -> 
     assert_whole(machine.exact_account())
 
 
+def test_functions_sleep_between_packets(machine: Machine) -> None:
+    functions = {"a": macswap(), "b": a_testpmd(), "c": macswap()}
+    scheduler = {"max_delay_us": 100}
+    file = machine.chain_file(functions, traffic={"rate": "20kpps"}, scheduler=scheduler)
+    machine.up(file)
+    before = delivered(machine.ps())
+    asleep = share_of_cpu(machine)
+    (core,) = machine.ps()["stats"]["cores"]
+    assert int(core["wakes"]) > 100
+    assert_delivers_more_than(machine, before + 10_000)
+    machine.unis("policy", "other")
+    assert asleep < share_of_cpu(machine) / 2
+    machine.unis("policy", "unis")
+    account = machine.exact_account()
+    assert_whole(account)
+    assert account["dropped_by_function"] == 0
+
+
 def test_functions_poll_on_where_the_file_says_so(machine: Machine) -> None:
     functions: dict[str, Json] = {"a": macswap(), "b": macswap()}
     machine.up(machine.chain_file(functions, traffic=NEARLY_NOTHING, scheduler={"idle_us": 0}))

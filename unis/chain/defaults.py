@@ -14,6 +14,7 @@ MAX_WAIT_US = 1000.0  # not in the paper: a rest of ≤ θmin packets waits no l
 QUOTA: Literal["auto"] = "auto"  # packets of a turn, where functions hand the CPU over
 AUTO_QUOTA = 2048  # which the engine then takes (kMostBudget in engine/scheduler/handover.cc)
 IDLE_US = 500.0  # nor this: a CPU without a packet for so long sleeps
+MAX_DELAY_US = 0.0  # nor this: functions poll between packets
 POLICY = "unis"
 CONTROLLER = "handover"
 ARRIVALS = "constant"

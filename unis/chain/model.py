@@ -175,6 +175,11 @@ class SchedulerPart(Part):
         float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
     ] = defaults.IDLE_US
     """The functions of a CPU sleep after this time without a packet, µs; 0: they keep polling."""
+    max_delay_us: Annotated[
+        float, Field(ge=0, **bounds("SchedulerSettings.max_delay_ns", unit=NS_PER_US))
+    ] = defaults.MAX_DELAY_US
+    """Functions that hand the CPU over sleep between packets: until a batch waits, or a packet has
+    waited this long, µs; 0: they keep polling."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None

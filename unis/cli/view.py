@@ -201,7 +201,9 @@ def _functions(rates: Rates, wide: bool) -> Table:
 
 
 def _cores(rates: Rates, wide: bool) -> Table:
-    table = _table("", "CPU", "busy", "spinning", "idle", "switches/s", "rests/s", "", wide=wide)
+    table = _table(
+        "", "CPU", "busy", "spinning", "idle", "switches/s", "rests/s", "wakes/s", "", wide=wide
+    )
     for before, core in _pairs(rates.before.cores, rates.now.cores, lambda core: core.cpu):
         shares = rates.cpu(core.cpu)
         table.add_row(
@@ -211,6 +213,7 @@ def _cores(rates: Rates, wide: bool) -> Table:
             f"{shares.idle:.0%}",
             number(rates.rate(before.switches, core.switches)),
             number(rates.rate(before.rests, core.rests)),
+            number(rates.rate(before.wakes, core.wakes)),
             parts_bar(
                 [(shares.busy, "green"), (shares.spinning, "yellow"), (shares.idle, "bright_black")]
             ),

@@ -32,6 +32,7 @@ def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.Schedule
         max_wait_ns=round(part.max_wait_us * NS_PER_US),
         online_cost=part.cost == "online",
         idle_ns=round(part.idle_us * NS_PER_US),
+        max_delay_ns=round(part.max_delay_us * NS_PER_US),
         lead_ns=None if part.lead_us == "auto" else round(part.lead_us * NS_PER_US),
         quota=0 if part.quota == "auto" else part.quota,
     )

@@ -1,0 +1,172 @@
+// When tasks sleep between packets, and what wakes them.
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "engine/scheduler/parking_for_test.h"
+
+namespace unis {
+namespace {
+
+constexpr Nanoseconds kMaxDelay = 100'000;
+constexpr std::uint32_t kMuch = kCapacity / 8;  // packets
+static_assert(kMuch > kBatch);
+
+SchedulerSettings SettingsOfRests() {
+  SchedulerSettings settings = ParkingAfter(kIdleAfter);
+  settings.max_delay = kMaxDelay;
+  return settings;
+}
+
+// A chain of three on one core that hands it over: task i reads link i.
+struct ShortRestsTest : testing::Test {
+  ShortRestsTest() : rig(SettingsOfRests(), Chain({0, 0, 0}), 1, Filled({0, 0, 0, 0}), true) {
+    rig.controller.can_park = true;
+    rig.controller.in_line = {0, 1, 2};
+    rig.observer.wanted = false;
+    EXPECT_TRUE(rig.cores.Start());
+  }
+  void Pass(Nanoseconds time) {
+    for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;)
+      rig.TickAt(rig.timer.now + kT);
+  }
+  // As the plug-in does where its ports are empty.
+  void Sleep() {
+    rig.controller.in_turn = false;
+    Pass(10 * kT);
+  }
+  void PassUntilResting() {
+    for (int i = 0; i < 1'000 && !Resting(); ++i) Pass(kT);
+    ASSERT_TRUE(Resting());
+    Sleep();
+    rig.controller.unparked.clear();
+  }
+  // The woken tasks run, and sleep again.
+  void RunOnce() {
+    rig.controller.turn = {.task = 0, .begun = true};
+    rig.controller.in_turn = true;
+    Pass(10 * kT);
+    rig.monitor.packets = {0, 0, 0, 0};
+    Sleep();
+  }
+  bool Resting() const { return rig.cores[0].statistics().parked; }
+  std::uint64_t Wakes() const { return rig.cores[0].statistics().wakes; }
+
+  Rig rig;
+};
+
+TEST_F(ShortRestsTest, WithoutPacketsTheyRestSoon) {
+  Pass(200'000);
+  EXPECT_TRUE(Resting());
+  EXPECT_EQ(rig.controller.parked.size(), 3U);
+}
+
+TEST_F(ShortRestsTest, LittleIsNoReasonToSpin) {
+  rig.monitor.packets = {kMuch - 1, 0, 3, 0};
+  Pass(200'000);
+  EXPECT_TRUE(Resting());
+}
+
+TEST_F(ShortRestsTest, MuchAnywhereIs) {
+  for (const LinkIndex link : {0U, 1U, 2U}) {
+    rig.monitor.packets = {0, 0, 0, 0};
+    rig.monitor.packets[link] = kMuch;
+    rig.controller.turn = {.task = link, .begun = true};
+    Pass(50'000);
+  }
+  EXPECT_FALSE(Resting());
+}
+
+TEST_F(ShortRestsTest, APacketWaitsForTheLongestDelayAndNoLonger) {
+  PassUntilResting();
+  rig.monitor.packets[0] = 1;
+  Pass(kMaxDelay - 10 * kT);
+  EXPECT_EQ(Wakes(), 0U);
+  Pass(20 * kT);
+  EXPECT_EQ(Wakes(), 1U);
+  EXPECT_EQ(rig.controller.unparked, (TaskList{0, 1, 2}));
+}
+
+TEST_F(ShortRestsTest, MuchWakesThemAtOnce) {
+  PassUntilResting();
+  rig.monitor.packets[0] = kMuch;
+  Pass(10 * kT);
+  EXPECT_EQ(Wakes(), 1U);
+  EXPECT_EQ(rig.controller.parked.size(), 3U) << "they sleep again where their ports are empty";
+  EXPECT_TRUE(Resting());
+}
+
+TEST_F(ShortRestsTest, OnlyThoseThatHaveWorkOrWillAreWoken) {
+  PassUntilResting();
+  rig.monitor.packets[1] = kMuch;
+  Pass(10 * kT);
+  EXPECT_EQ(rig.controller.unparked, (TaskList{1, 2}));
+}
+
+TEST_F(ShortRestsTest, APassThatIsOverIsFollowedByTheNext) {
+  PassUntilResting();
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    rig.monitor.packets[0] = kMuch;
+    Pass(10 * kT);
+    EXPECT_EQ(Wakes(), i);
+    RunOnce();
+  }
+  EXPECT_TRUE(Resting());
+}
+
+TEST_F(ShortRestsTest, WhileTheyRunNobodyIsWoken) {
+  PassUntilResting();
+  rig.monitor.packets[0] = kMuch;
+  Pass(10 * kT);
+  rig.controller.turn = {.task = 0, .begun = true};
+  rig.controller.in_turn = true;
+  Pass(100 * kT);
+  EXPECT_EQ(Wakes(), 1U);
+}
+
+TEST_F(ShortRestsTest, WhereTheyCannotCatchUpTheySpin) {
+  PassUntilResting();
+  rig.monitor.packets[0] = kMuch;
+  Pass(10 * kT);
+  rig.controller.turn = {.task = 0, .begun = true};
+  rig.controller.in_turn = true;
+  Pass(300'000);
+  EXPECT_FALSE(Resting());
+  EXPECT_TRUE(rig.controller.parked.empty());
+}
+
+TEST_F(ShortRestsTest, AThreadThatNeverStartsIsWokenAgain) {
+  PassUntilResting();
+  rig.monitor.packets[0] = 1;
+  Pass(kMaxDelay + 10 * kT);
+  ASSERT_EQ(Wakes(), 1U);
+  Pass(500'000);
+  EXPECT_GT(Wakes(), 1U);
+}
+
+TEST_F(ShortRestsTest, ASleepIsRenewedBeforeItEndsByItself) {
+  PassUntilResting();
+  const int before = rig.controller.renewed;
+  Pass(10 * ProcessController::kParkHolds);
+  EXPECT_GE(rig.controller.renewed - before, 3 * 20);
+  EXPECT_EQ(Wakes(), 0U);
+}
+
+TEST_F(ShortRestsTest, WhereATaskCannotBeParkedNoneIs) {
+  rig.controller.cannot_park = {1};
+  Pass(kIdleAfter / 2);  // later those that can sleep alone do
+  EXPECT_FALSE(Resting());
+  EXPECT_EQ(rig.controller.parks, 0);
+}
+
+TEST(NoShortRestsTest, WhereATaskDoesNotYield) {
+  Rig rig(SettingsOfRests(), Chain({0, 0}), 1, Filled({1, 0, 0}), true);
+  rig.controller.can_park = true;
+  rig.controller.in_line = {0};
+  EXPECT_TRUE(rig.cores.Start());
+  for (Nanoseconds now = 0; now < 1'000'000; now += kT) rig.TickAt(now);
+  EXPECT_FALSE(rig.cores[0].statistics().parked);
+}
+
+}  // namespace
+}  // namespace unis
