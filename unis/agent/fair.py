@@ -21,7 +21,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class CacheClass:
-    """Functions that share so many ways."""
+    """Functions that share a number of cache ways."""
 
     members: tuple[str, ...]
     ways: int

@@ -55,7 +55,8 @@ def exchanged(rounds: Rounds) -> Rounds:
 def best_distance(measured: Callable[[Sequence[Arm], int], Rounds]) -> tuple[int, Rounds]:
     """The best distance, in bursts, and windows of it, called COOPERATIVE.
 
-    `measured` gives windows of arms, so many rounds: all that are tried, then the two best anew.
+    `measured` measures windows of arms in a number of rounds: first of all distances that are
+    tried, then of the two best ones again.
     """
     two = best_two(trial_ratios(measured(TRIAL, TRIAL_ROUNDS)))
     rounds, best = settled(measured(two, _ANEW_ROUNDS), two)
@@ -63,5 +64,5 @@ def best_distance(measured: Callable[[Sequence[Arm], int], Rounds]) -> tuple[int
 
 
 def best_yield_every(trials: Mapping[int, float]) -> int:
-    """The one with the most throughput; of equals the one that yields most often."""
+    """The distance with the most throughput; among equal ones, the shortest."""
     return max(trials, key=lambda every: (trials[every], -every))

@@ -112,7 +112,7 @@ def compare(
 
 
 def yields_on(ring: int) -> list[int]:
-    """Distances between yields that are worth a try on rings of so many slots, bursts.
+    """Distances between yields that are worth a try on rings of `ring` slots, bursts.
 
     Beyond its length the packets of a turn find no room.
     """

@@ -26,7 +26,7 @@ class Stage:
 
     cost: str
     cpu: int
-    works: int = 1  # so often it does its work, as so many functions would
+    works: int = 1  # how often it repeats its work for a packet, in place of as many functions
 
 
 def macswap_chain(
@@ -45,7 +45,8 @@ def macswap_chain(
 
     `cost` as macswap's --cost, or `variable`; `ring`: slots of each ring, absent: as by default
     under `controller`;
-    `chains`: so many alike, each of functions of its own; `goal`: on their p95 latency, as "100us".
+    `chains`: number of equal chains, each with its own functions; `goal`: on their p95 latency, as
+    "100us".
     """
     path = [Stage(cost, cpu, length)] if fused else [Stage(cost, cpu)] * length
     paths = {f"chain{at}" if chains > 1 else "chain": path for at in range(1, chains + 1)}

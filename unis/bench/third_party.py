@@ -190,7 +190,7 @@ def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> L
 
 
 def reference_chain(name: str, cpu: int, directory: Path, yield_every: int) -> LoadedChain:
-    """Functions of ours in the places of the programs, which yield every so many bursts."""
+    """Functions of ours in the places of the programs, which yield every `yield_every` bursts."""
     functions = [
         {
             "program": "macswap",

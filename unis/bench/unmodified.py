@@ -49,7 +49,7 @@ class PolicyResult(BaseModel):
 
 
 class BlockResult(BaseModel):
-    """One block of the figures, for who wants to see how far the machine drifted."""
+    """The figures of one block; blocks show how far the machine drifted."""
 
     mpps: dict[str, float]  # by policy, the median of its windows
     line_transfer_ns: float | None  # between the CPUs, median; None: it could not be measured

@@ -26,7 +26,7 @@ ResultFileOption = Annotated[
 
 
 def words_of(text: str, known: Iterable[str] | None, option: str) -> tuple[str, ...]:
-    """Words with commas between, each once; `known`: those that exist, None: any."""
+    """Comma-separated words, without repetitions. `known`: the words that exist; None: any."""
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
     for word in words:
         if known is not None and word not in known:

@@ -141,7 +141,7 @@ def _shared(workload: Workload) -> _Found:
     _see_that_it_holds(shared_problems(workload, placement))
     count = len(placement.machines)
     if placement.bound is None:
-        proof = "fewer may do, for so many promises are looked at in groups"
+        proof = "fewer servers may suffice, because this many promises are placed in groups"
     elif count == placement.bound:
         proof = "by its model no placement needs fewer"
     else:

@@ -73,7 +73,7 @@ def _none_such(name: str, found: list[tuple[RunDirectory, RunState]]) -> typer.E
 
 
 def choose_running(name: str | None) -> tuple[RunDirectory, RunState]:
-    """The same, of those that are up."""
+    """Like `choose`, but only a run that is up."""
     directory, state = choose(name)
     if state.phase == Phase.FAILED:
         raise fail(f"{state.name}: {_failed(state)}: {state.reason}", code=1)

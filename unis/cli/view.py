@@ -58,7 +58,7 @@ class CpuShares:
 
     @property
     def idle(self) -> float:
-        """The rest; nobody, or tasks that are none of ours."""
+        """The rest of the CPU: it is idle, or runs other processes."""
         return max(0.0, 1.0 - self.busy - self.spinning)
 
 
@@ -83,14 +83,14 @@ class Rates:
         return (now - before) / self.seconds
 
     def shares(self, before: pb.FunctionStats, now: pb.FunctionStats) -> CpuShares:
-        """Of a CPU, what a function used; all it did not work it spun."""
+        """What a function used of a CPU. It spins whenever it does not work."""
         had = self.rate(before.cpu_time_ns, now.cpu_time_ns) / 1e9
         # Costs are estimates: of packets that were cheaper than thought, no more than there was.
         busy = min(had, self.rate(before.work_ns, now.work_ns) / 1e9)
         return CpuShares(busy, max(0.0, had - busy))
 
     def cpu(self, cpu: int) -> CpuShares:
-        """Of a CPU, what all its functions used."""
+        """What all functions of a CPU used of it."""
         used = [self.shares(*pair) for pair in self.functions() if pair[1].cpu == cpu]
         return CpuShares(sum(share.busy for share in used), sum(share.spinning for share in used))
 
@@ -150,7 +150,7 @@ def _refused(chain: pb.ChainStats) -> int:
 
 
 def _edges(rates: Rates) -> Table:
-    """Of chains with branches; without one it has no row."""
+    """The edges of chains with branches; without such chains the table is empty."""
     table = _table("", "chain", "edge", "taken/s", "dropped/s", "waiting")
     table.columns[1].justify = "left"
     for before, now in _pairs(rates.before.chains, rates.now.chains, lambda chain: chain.name):
@@ -237,7 +237,7 @@ def _platform(rates: Rates) -> Table:
 
 
 def _worked(function: pb.FunctionStats) -> float:
-    """Of the CPU time that the kernel counts for a function, what its packets needed."""
+    """The part of a function's CPU time, as the kernel counts it, that its packets needed."""
     had = function.cpu_time_ns
     return min(had, function.work_ns) / had if had else 0.0
 

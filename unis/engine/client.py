@@ -122,7 +122,7 @@ class EngineClient:
     ) -> Sequence[costs_pb2.FunctionEstimate]:
         """Measures what a packet costs functions, which take turns (Cycle Estimator).
 
-        `shares`: bytes, and how many of the packets have so many; empty: the smallest size.
+        `shares`: number of packets by size in bytes; empty: all have the smallest size.
         """
         request = costs_pb2.EstimateRequest(
             functions=functions, sizes=shares.keys(), shares=shares.values(), rounds=rounds

@@ -29,7 +29,7 @@ class Latency:
         return int(self._histogram.get_total_count())
 
     def percentile_us(self, percentile: float) -> float | None:
-        """The latency, µs, that so many per cent of the packets stayed within; None: no packet."""
+        """The latency, µs, that `percentile` % of the packets did not exceed; None: no packet."""
         if not self.count:
             return None
         return float(self._histogram.get_value_at_percentile(percentile)) / 1000

@@ -29,7 +29,7 @@ def limit(field: str) -> Limit:
 
 
 def bounds(field: str, *, unit: float = 1) -> dict[str, Any]:
-    """Arguments of pydantic's Field for a number, in a unit that is so many times the field's."""
+    """Arguments of pydantic's Field for a number, in a unit that is `unit` times the field's."""
     found = limit(field)
     return {
         argument: _plain(getattr(found, bound) / unit)

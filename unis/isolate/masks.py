@@ -125,7 +125,7 @@ def transition(
 
     Both have the same names; every mask is valid by itself. Only the ways of `now`, of `wanted`
     and the `spare` ones, which nobody has, are used. Classes that overlap in `wanted` may do so on
-    the way; those that overlap `now` come apart first.
+    the way; classes that overlap in `now` are separated first.
 
     First all classes give up the ways that they do not keep, then they grow. A class that keeps
     none waits until its ways are free. Classes that wait for each other shrink to `min_bits`, and

@@ -47,7 +47,7 @@ class LinkPlan:
     details: LinkDetails | None = None
     # Where it is: of which chain, from where to where, and its number there if there are two, one
     # behind the other. One that several edges share has no name at the other end, and the port as
-    # its number. By it a link is known again in another plan of the run.
+    # its number. Another plan of the run recognises the link by this.
     edge: tuple[str, str, str] = ("", "", "")
     part: int = 0
 

@@ -51,7 +51,7 @@ class MachineSummary(BaseModel):
 
     @classmethod
     def this(cls, cpus: int) -> "MachineSummary":
-        """The machine that we run on, with so many CPUs."""
+        """This machine, with `cpus` CPUs."""
         return cls(
             cpu_model=cpu_model(),
             cpus=cpus,

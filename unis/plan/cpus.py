@@ -34,8 +34,8 @@ def format_cpu_list(cpus: Iterable[int]) -> str:
 def clashing(
     cpus: Collection[int], platform_cpus: Collection[int], other: OtherRun
 ) -> frozenset[int]:
-    """Of the CPUs of functions and platform those that the other run keeps to itself. Two engines
-    can share a CPU, at half the speed; with a function on it nothing else can.
+    """The CPUs, of functions and platform, that the other run does not share. Two engines can share
+    a CPU, at half the speed; nothing can share a CPU with a function of another run.
     """
     theirs = other.cpus | other.platform_cpus
     return frozenset(cpus) & theirs | frozenset(platform_cpus) & other.cpus
@@ -53,9 +53,10 @@ class PlatformCpus:
 def assign(
     file: ChainFile, machine: Machine, others: Sequence[OtherRun], there: Sequence[int] = ()
 ) -> PlatformCpus:
-    """CPUs of source, sink and scheduler beside those that the file gives to functions.
+    """CPUs of source, sink and scheduler, apart from the CPUs of functions.
 
-    Where the file states none they stay those that are `there`, but a function may want one.
+    Where the file states none, the platform keeps the CPUs that are `there`, unless a function
+    needs one of them.
     """
     found = _platform(file, machine, others, there)
     return replace(
@@ -66,7 +67,7 @@ def assign(
 def _function_problems(
     file: ChainFile, machine: Machine, others: Sequence[OtherRun], platform_cpus: Sequence[int]
 ) -> list[Problem]:
-    """CPUs of functions that are not here, or not free; each said once, with those that are."""
+    """Reports each CPU of functions once that does not exist or is not free, with the free CPUs."""
     # Where the file does not state them it has more than one only while they are to spare.
     reserved = frozenset(platform_cpus if file.platform_cpus else platform_cpus[:1])
     found: dict[str, Problem] = {}

@@ -70,7 +70,7 @@ def difference(old: Plan, new: Plan, missing: Collection[str] = ()) -> Differenc
         changes=(*_chains(old, new), *_functions(before, after, anew), *_settings(old, new)),
         refused=tuple(_refused(old, new)) or tuple(_lacking(old, new)),
         removed_chains=tuple(chain.name for chain in old.chains if chain.name not in chains),
-        # The ends that poll first: those that connect were started behind their servers.
+        # Clients end first: they were started after their servers.
         ended=tuple(name for name in reversed(before) if name in anew or name not in after),
         started=started,
         down=tuple(

@@ -63,14 +63,14 @@ def lines_of(frame: int) -> int:
 
 
 def fitting(io_bytes: int, frame: int) -> int:
-    """Buffers that stay in so many bytes of cache."""
+    """Buffers that fit into `io_bytes` of cache."""
     return io_bytes // (lines_of(frame) * LINE)
 
 
 def size_buffers(io_bytes: int, asked: Mapping[str, int], frame: int = LARGEST_FRAME) -> BufferPlan:
-    """What each function should have of those that fit: max–min fair, so that who asks for little
-    gets it, and nobody fewer than a burst, which may be more than fits. ValueError where frames or
-    wishes are not above 0.
+    """The buffers of each function, max–min fair: a function that asks for little gets all of it.
+    No function gets fewer than a burst, so the sum may be more than what fits. ValueError where
+    `frame` or a number in `asked` is not above 0.
     """
     if frame <= 0 or any(count <= 0 for count in asked.values()):
         raise ValueError("frames and wishes are above 0")
@@ -128,7 +128,7 @@ def choice(
     io: IoCache | None,
     there: DmaChoice | None = None,
 ) -> DmaChoice | None:
-    """For the NICs of a run, behind which rings of so many slots wait; None: it has none.
+    """The choice for the NICs of a run, whose packets go into rings of `slots` slots; None: no NIC.
 
     `stated` has an entry for each queue in use, `rx` or `tx`: what the file says, which is obeyed,
     or None. A run that is `there` keeps its queues.

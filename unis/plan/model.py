@@ -279,8 +279,8 @@ class Plan:
         return [sockets[port.rx] for port in function.ports if port.rx in sockets and port.end == 0]
 
     def with_clients(self, functions: Collection[str]) -> frozenset[str]:
-        """These and those that connect to a socket of theirs, and so on: a client does not come
-        back to a server that was started anew.
+        """These functions, the clients of their sockets, the clients' clients, and so on: a client
+        does not reconnect to a server that was restarted.
         """
         found = {one.name for one in self.functions} & {*functions}
         while more := {one.name for one in self.functions if self.servers(one) & found} - found:

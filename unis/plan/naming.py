@@ -53,7 +53,7 @@ def name_links(
     in the `folders` of their functions (see `unis.plan.programs`), of functions that have none in
     `directory`.
 
-    Of the links that are `there` already, those that stay what they are keep their names.
+    Links that are `there` already and do not change keep their names.
     """
     names = _Names(wiring, there)
     functions = wiring.graph.functions

@@ -25,7 +25,7 @@ ROOT = "root"
 # that is somebody's own, nor keep its memory from being paged out.
 ROOTS_CAPABILITIES = ("dac_override", "ipc_lock")
 _EAL = "{eal}"
-# Of EAL's arguments those that UNiS writes and EAL takes once.
+# EAL's arguments that UNiS writes and that EAL accepts only once.
 _WRITTEN = {"--lcores", "--file-prefix", "--proc-type"}
 _LCORES = re.compile(r"[0-9(][0-9,\-@()]*")
 _PLUGIN = "{plugin}"

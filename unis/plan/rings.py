@@ -74,7 +74,7 @@ class GammaChoice:
 
 
 def gamma_choice(part: SchedulerPart, slots: int) -> GammaChoice:
-    """For links of so many slots, the shortest."""
+    """For links of which the shortest has `slots` slots."""
     if part.gamma != "auto":
         return GammaChoice(part.gamma, "stated")
     value = max(defaults.PAPER_GAMMA, min(_MOST_GAMMA, round(1 - _GAMMA_ROOM / slots, 2)))

@@ -30,7 +30,7 @@ class CpuWays:
         self._first, self.most = longest_run(free)
 
     def set(self, ways: int) -> None:
-        """From now on the CPU fills no others than so many. TreeError where that is refused."""
+        """Limits the CPU to filling `ways` cache ways. TreeError where the kernel refuses that."""
         least = self._caches[0].least
         if not least <= ways <= self.most:
             raise LaunchError(f"functions may have {least} to {self.most} ways here, not {ways}")

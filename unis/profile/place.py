@@ -30,7 +30,7 @@ class Place(BaseModel):
 
 
 def this_place(cpus: int) -> Place:
-    """The machine that we run on, of whose CPUs we may use so many."""
+    """This machine; a profile may use `cpus` of its CPUs."""
     return Place(
         cpu=cpu_model(),
         cpus=cpus,

@@ -66,7 +66,7 @@ class Sample:
 
 
 def reading(samples: Iterator[Sample], rounds: int) -> Reading:
-    """The median of the `rounds` samples that were disturbed least, of so many more as it takes."""
+    """The median of the `rounds` samples disturbed least; takes more samples if needed."""
     seen: list[Sample] = []
     for sample in samples:
         seen.append(sample)
@@ -94,7 +94,7 @@ class Ways(Protocol):
         """Ways that functions may have."""
 
     def set(self, ways: int) -> None:
-        """From now on its CPU fills no others than so many."""
+        """Limits the CPU to filling `ways` cache ways."""
 
 
 class OnMachine:

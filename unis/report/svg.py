@@ -29,7 +29,7 @@ STYLE: Any = {
 
 
 def svg(figure: Figure, label: str, salt: str) -> str:
-    """What stands in the page; `label` for who cannot see it, `salt` is not that of another."""
+    """The plot for the page. `label` is for screen readers; `salt` is unique in the page."""
     stream = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": salt, **STYLE}):
         figure.savefig(

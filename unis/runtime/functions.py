@@ -40,7 +40,7 @@ class Backoff:
     seconds: float = 0.0
 
     def after(self, ran: float) -> float:
-        """The wait after it ran so many seconds."""
+        """The wait after the function ran for `ran` seconds."""
         again = self.seconds > 0 and ran < _STABLE_SECONDS
         self.seconds = min(_LONGEST_WAIT, 2 * self.seconds) if again else _FIRST_WAIT
         return self.seconds
@@ -105,8 +105,9 @@ def _wait_for(sockets: Sequence[Path], check: Callable[[], None]) -> None:
 
 
 def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE) -> list[str]:
-    """Ends functions while others go on, in this order; what does not die. EngineError: the engine
-    does not let go of one, which is still there then; after so many seconds, if it is busy.
+    """Ends functions in this order while others go on; returns a sentence for each that does not
+    die. EngineError: the engine does not release a function, which goes on; a busy engine is asked
+    again for `patience` seconds.
     """
     problems: list[str] = []
     for name in names:

@@ -57,7 +57,7 @@ class HeldThread:
     def put_back(self, *, cpus: bool = False) -> str | None:
         """Gives it its class again and lets it go on; a sentence where that failed.
 
-        With `cpus` its CPUs too: of a unisd that goes on, those that it chose stay.
+        With `cpus` its CPUs too. Without: a unisd that goes on keeps the CPUs that it chose.
         """
         tid = self.thread.tid
         if not self.thread.alive():

@@ -125,7 +125,7 @@ def _become_launcher(run: Callable[["Parent"], None], speaker: int, error: int) 
 
 
 def _end(pid: int, switch: Interrupts) -> None:
-    """Asks the child to end; who interrupts twice hurries it too."""
+    """Asks the child to end. A second interrupt is passed on to the child, which then hurries."""
     os.kill(pid, signal.SIGTERM)
     hurried = False
     while os.waitpid(pid, os.WNOHANG) == (0, 0):

@@ -51,7 +51,7 @@ class Orphan:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same once it has ended; subprocess.TimeoutExpired after so many seconds."""
+        """Waits for the end; subprocess.TimeoutExpired after `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
             if end is not None and time.monotonic() > end:

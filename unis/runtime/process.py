@@ -179,7 +179,7 @@ def _is_marked(pid: int, key: str, value: str) -> bool:
 def wait_gone(
     processes: Iterable[ProcessId], seconds: float, hurry: Callable[[], bool] = lambda: False
 ) -> list[ProcessId]:
-    """Waits till they are gone, or `hurry` says not to; those that are still there."""
+    """Waits until they are gone or `hurry()` is true; returns the ones that are still there."""
     end = time.monotonic() + seconds
     left = [process for process in processes if process.alive()]
     while left and time.monotonic() < end and not hurry():

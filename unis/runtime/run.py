@@ -208,7 +208,7 @@ class Run:
                 self.check()
             else:  # a neighbour's death is none of its business
                 self.check_platform()
-                # Without those that it connects to it would wait in vain.
+                # The function waits in vain if a server that it connects to is dead.
                 servers = self.plan.servers(self.plan.function(function))
                 for name in (function, *servers & self.functions.keys()):
                     self.check_function(name)

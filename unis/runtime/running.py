@@ -1,4 +1,4 @@
-"""A run brought up and taken down, whatever happens; before it those that measure costs."""
+"""Brings a run up and takes it down, whatever happens; before it, the runs that measure costs."""
 
 import contextlib
 import os

@@ -44,7 +44,7 @@ _UNANSWERED = 5  # calls of GetStats in a row that may fail while unisd lives
 
 
 class RunFunctions(Protocol):
-    """The functions of a run: those that UNiS has started, or those that somebody else has."""
+    """The functions of a run, started by UNiS or by somebody else."""
 
     @property
     def done(self) -> bool:
@@ -80,7 +80,7 @@ class Supervisor:
         self._requests.close()
 
     def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
-        """Calls `on_stats` every so many seconds, till an exception: the end, or an interrupt."""
+        """Calls `on_stats` every `interval` seconds until an exception: end or interrupt."""
         unanswered = 0
         while True:
             self.wait(interval)

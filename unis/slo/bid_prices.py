@@ -1,11 +1,11 @@
 """What a place on a machine is worth, from promises that came and the room that is left.
 
 The exact method's program (`exact.py`) without whole numbers, for promises yet to come in the same
-parts as those that are there, and with what is left of each machine beside the empty ones. Its
-dual values say by how much of a machine one more place of so many ways would help; an instance goes
-where it takes the least of what could have been done with the room. (Known in operations research
-as bid prices that are computed anew: K. Talluri, G. van Ryzin, *An Analysis of Bid-Price Controls
-for Network Revenue Management*, Management Science 44(11), 1998.)
+parts as those that are there, and with what is left of each machine beside the empty ones. Its dual
+values say by how much of a machine one more place with a given number of ways would help; an
+instance goes where it takes the least of what could have been done with the room. (Known in
+operations research as bid prices that are computed anew: K. Talluri, G. van Ryzin, *An Analysis of
+Bid-Price Controls for Network Revenue Management*, Management Science 44(11), 1998.)
 """
 
 from collections.abc import Mapping, Sequence
