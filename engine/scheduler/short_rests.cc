@@ -5,7 +5,7 @@
 namespace unis {
 namespace {
 
-constexpr Nanoseconds kRenewEvery = ProcessController::kParkHolds / 5;  // looks come late
+constexpr Nanoseconds kRenewSleep = ProcessController::kParkHolds / 5;  // looks come late
 // A pass over fewer packets would cost more to wake up for than to do.
 constexpr std::uint32_t kMuchOfCapacity = 8;
 // Two looks so far apart must find little: one may just come between two full bursts.
@@ -81,7 +81,7 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     return true;
   }
   since_ = kNever;
-  if (now - renewed_ >= kRenewEvery) ParkAll(now);
+  if (now - renewed_ >= kRenewSleep) ParkAll(now);
   return true;
 }
 

@@ -30,22 +30,6 @@ def _lacking() -> str | None:
     return None
 
 
-@pytest.fixture(scope="session", autouse=True)
-def before_the_engine() -> Iterator[None]:
-    """Commands come before the engine on the CPU that they share; else each takes thrice as long.
-
-    The kernel's autogroup of this session is favoured; a run in the background has another.
-    """
-    autogroup = Path("/proc/self/autogroup")
-    if os.geteuid() != 0 or not autogroup.exists():
-        yield
-        return
-    before = autogroup.read_text().split()[-1]
-    autogroup.write_text("-8")
-    yield
-    autogroup.write_text(before)
-
-
 @pytest.fixture(scope="session")
 def able() -> None:
     """This machine has what is needed; asked before a fixture keeps off one of its CPUs."""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,15 @@ def macswap(cost: str = "light", **more: object) -> Json:
     }
 
 
+def _favour_session(pid: int) -> None:
+    """A command comes before the engine on the CPU that they share; else it takes thrice as long.
+
+    The kernel shares a CPU among sessions first (autogroup). A run in the background has another.
+    """
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text("-8")
+
+
 class Machine:
     """Runs `unis` in a folder of its own."""
 
@@ -58,17 +67,18 @@ class Machine:
         return self._run([*EVALUATION, *words], codes)
 
     def _run(self, command: list[str], codes: Sequence[int]) -> str:
-        done = subprocess.run(
-            command,
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-        said = done.stdout + done.stderr
+        with subprocess.Popen(
+            command, cwd=self.directory, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            _favour_session(process.pid)
+            try:
+                said = "".join(process.communicate(timeout=_SECONDS))
+            except BaseException:
+                process.kill()
+                raise
         assert "Traceback" not in said, said
-        assert done.returncode in codes, said
+        assert process.returncode in codes, said
         return said
 
     def start(self, *words: str, program: Sequence[str] = (UNIS,)) -> subprocess.Popen[str]:
