@@ -31,7 +31,7 @@ def build_directory() -> Path:
         return Path(named).resolve()
     if is_clone():
         return clone() / "build"
-    prefix = Path(sys.prefix).parents[1]  # `make install` puts Python into `lib/unis` below it
+    prefix = Path(sys.prefix).parent.parent  # `make install` puts Python into `lib/unis` below it
     trees = [each / "libexec" / "unis" for each in (prefix, Path("/usr/local"), Path("/usr"))]
     return next((tree for tree in trees if tree.is_dir()), trees[0])
 

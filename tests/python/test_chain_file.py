@@ -331,7 +331,10 @@ def test_an_old_file_is_told_what_to_write_now(tmp_path: Path) -> None:
 def test_variables(tmp_path: Path) -> None:
     text = VALID.replace("cpu: 1", 'cpu: "${CPU}"').replace("size: 64", "size: '${SIZE:-imix}'")
     text = text.replace("cost_ns: 50", 'args: ["${CPU}", "$$x", "${EMPTY:-7}", "${EMPTY-7}"]')
-    loaded = load(write(tmp_path, text), variables={"CPU": "3", "EMPTY": ""}).file
+    variables = {"CPU": "3", "EMPTY": ""}
+    chain = load(write(tmp_path, text), variables={**variables, "OTHER": "4"})
+    assert chain.variables == variables
+    loaded = chain.file
     assert loaded.function("a").cpu == 3  # a number, as if it stood there
     assert loaded.functions["b"].args == ["3", "$x", "7", ""]
     source = loaded.traffic.source

@@ -113,6 +113,19 @@ def test_a_function_that_ends_by_itself_with_code_0_is_let_go(
     assert ("restarts in" in log(place)) == (code != 0)
 
 
+def test_a_variable_keeps_the_value_of_the_run_unless_it_is_set(place: Place) -> None:
+    file = write(place, a={"args": ["${SPEED}"]})
+    place.unis("up", file, "-d", SPEED="1")
+    assert "live: nothing to change" in place.unis("apply", file)
+    said = place.unis("apply", file, "--dry-run", SPEED="2")
+    assert "the run had other values of these variables: SPEED" in said
+    assert "started anew" in said
+    place.unis("apply", file, SPEED="2")
+    assert "live: nothing to change" in place.unis("apply", file)
+    place.unis("restart", "live")
+    assert "live: nothing to change" in place.unis("apply", file, SPEED="2")
+
+
 def test_one_that_dies_again_and_again_is_waited_for_longer(place: Place) -> None:
     place.program("functions/ends", "while ! [ -e now ]; do sleep 0.02; done; exit 1")
     place.unis("up", write(place, a={"program": "ends", "restart": "on-failure"}), "-d")

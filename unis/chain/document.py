@@ -32,6 +32,7 @@ class Document:
     data: Any = None
     lines: dict[Location, int] = field(default_factory=dict)  # of the key, or of the list's item
     problems: list[LocatedProblem] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)  # that values took, by name
 
     def actual(self, location: Location) -> Location:
         """`location` without what is not in the file (names of variants), but for its last part."""
@@ -205,7 +206,7 @@ class _Reader:
         if isinstance(node, ScalarNode) and "$" in node.value:
             line = node.start_mark.line + 1
             try:
-                filled = _interpolated(node.value, self.variables)
+                filled = _interpolated(node.value, self.variables, self.document.variables)
             except _InterpolationError as error:
                 self._problem(line, location, str(error))
                 return node.value
@@ -243,8 +244,11 @@ class _InterpolationError(ValueError):
     """The text says which variable is missing, or what is no reference."""
 
 
-def _interpolated(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with `${VAR}` and `${VAR:-default}` filled in; `$$` stands for a dollar."""
+def _interpolated(text: str, variables: Mapping[str, str], used: dict[str, str]) -> str:
+    """`text` with `${VAR}` and `${VAR:-default}` filled in; `$$` stands for a dollar.
+
+    Adds to `used` the variables that are set.
+    """
 
     def fill(match: re.Match[str]) -> str:
         dollar, name, sign, default = match.groups()
@@ -255,6 +259,8 @@ def _interpolated(text: str, variables: Mapping[str, str]) -> str:
                 f"`{text}` has a $ that begins no ${{NAME}}; write $$ for a dollar"
             )
         value = variables.get(name)
+        if value is not None:
+            used[name] = value
         # `:-` stands in for an empty variable too, `-` only for one that is not set.
         if value or (value is not None and sign != ":-"):
             return value

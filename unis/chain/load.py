@@ -33,6 +33,11 @@ class LoadedChain:
         """What paths in the file are relative to."""
         return self.path.resolve().parent
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables of the environment that the file used."""
+        return self.document.variables if self.document else {}
+
     def error(self, problems: Sequence[Problem]) -> ChainFileError:
         """What is wrong with the file on this machine, each with its line."""
         document = self.document or Document(self.path)

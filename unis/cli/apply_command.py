@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from unis.cli.options import ChainFileArgument, JsonOption, RunNameOption
 from unis.cli.select import connect
 from unis.cli.terminal import fail, out, print_line, say, table_of
 from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
+from unis.runtime.directory import run_directory
 
 
 def apply(
@@ -26,6 +28,7 @@ def apply(
     Adds, removes and moves chains and functions; restarts functions that have other arguments or
     links; changes costs, thresholds, policy and controller. A chain drops its packets while one of
     its functions restarts. If a step fails, UNiS undoes the steps before it. FILE names the run.
+    A variable in FILE keeps the value that the run has, unless it is set here.
 
     Example: unis apply chain.yaml --dry-run
     """
@@ -35,7 +38,8 @@ def apply(
     from unis.v1 import supervisor_pb2 as pb
 
     machine = Machine.this()  # before we keep off the CPUs of functions
-    loaded = load(file, name)  # what is wrong with it is told here, before anybody is asked
+    # What is wrong with the file is told here, before anybody is asked.
+    loaded = load(file, name, {**_variables_of_run(file, name), **os.environ})
     directory, state, client = connect(loaded.file.name)
     client.close()
     request = pb.ApplyFileRequest(
@@ -57,6 +61,17 @@ def apply(
             raise typer.Exit(EXIT_BAD_INPUT)
         return
     _show(state.name, result)
+
+
+def _variables_of_run(file: Path, name: str | None) -> dict[str, str]:
+    """Those that the chain file of the run used; none if there is no such run."""
+    from unis.chain.document import read_document
+
+    data = read_document(file).data
+    if name is None and isinstance(data, dict):
+        name = data.get("name")
+    state = run_directory(str(name)).read()
+    return state.variables if state else {}
 
 
 def _is_text(value: str) -> bool:

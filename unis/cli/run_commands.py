@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -214,10 +215,11 @@ def restart(name: NameArgument = None) -> None:
 
     Example: unis restart demo
     """
+    from unis.chain.load import load
     from unis.plan.machine import Machine
     from unis.runtime.claim import require_room
     from unis.runtime.launcher import start_detached
-    from unis.runtime.planning import plan_file
+    from unis.runtime.planning import plan_chain
     from unis.runtime.run import Options
 
     machine = Machine.this()
@@ -227,7 +229,8 @@ def restart(name: NameArgument = None) -> None:
             f"the functions of `{state.name}` are attached; restart them where they were started"
         )
     # No chain is ended for one that cannot run in its place.
-    plan = plan_file(Path(state.chain_file), state.name, machine)
+    variables = {**state.variables, **os.environ}
+    plan = plan_chain(load(Path(state.chain_file), state.name, variables), machine)
     require_room(plan, state)
     if problems := _down(directory, state):
         raise fail("\n".join(problems), code=1)

@@ -252,6 +252,7 @@ class Plan:
     linked: frozenset[str] = frozenset()
     make_solo: Callable[[str], "Plan"] | None = field(default=None, compare=False, repr=False)
     foreign: bool = False  # functions and links are somebody else's
+    variables: Mapping[str, str] = field(default_factory=dict)  # that the chain file used
 
     @property
     def goals_ns(self) -> dict[str, float]:

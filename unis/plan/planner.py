@@ -145,6 +145,7 @@ class _PlanBuilder:
             restart=self.chain.file.platform.restart,
             dma=self.queues,
             notes=tuple(notes),
+            variables=self.chain.variables,
         )
 
     def _engine(self, memory_mb: int) -> EnginePlan:

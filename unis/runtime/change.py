@@ -39,17 +39,22 @@ def apply_file(
     Whatever happens the run goes on, unless its engine dies.
     """
     machine = Machine(frozenset(request.cpus))
-    new = plan_chain(load(Path(request.file), run.plan.name, request.variables), machine, run.plan)
+    known = run.plan.variables
+    loaded = load(Path(request.file), run.plan.name, {**known, **request.variables})
+    new = plan_chain(loaded, machine, run.plan)
     steps = difference(run.plan, new, missing)
     result = pb.ApplyFileResult(
         difference=ParseDict(steps.as_dict(), pb.Difference()),
         notes=[note for note in new.notes if note not in run.plan.notes],
     )
+    changed = [key for key, value in loaded.variables.items() if known.get(key, value) != value]
+    if changed:
+        result.notes.append(f"the run had other values of these variables: {', '.join(changed)}")
     if request.dry_run:
         return result
     if not steps:
         run.plan = new  # the file that was read counts from then on
-        run.record(chain_file=str(new.chain_file), goals_ns=new.goals_ns)
+        run.record(chain_file=str(new.chain_file), goals_ns=new.goals_ns, variables=new.variables)
         return result
     if steps.refused:
         raise LaunchError("; ".join(steps.refused))
@@ -209,6 +214,7 @@ class _ChangeInProgress:
             cpus=sorted(plan.cpus),
             hugepages_mb=plan.hugepages_mb,
             goals_ns=plan.goals_ns,
+            variables=plan.variables,
             made=[link for link in state.made if link in made or link in left],
             functions=[function for function in state.functions if function.name in known],
         )

@@ -61,6 +61,7 @@ def claim(
             joined=plan.engine.joins,
             nic_buffers=plan.dma.buffers if plan.dma else 0,
             goals_ns=plan.goals_ns,
+            variables=dict(plan.variables),
         )
         if failed := directory.read():  # nobody may have read its logs yet: they are kept
             for problem in forget(directory, failed.run_id):
