@@ -24,11 +24,16 @@ def mine(machine: Machine) -> Iterator[Machine]:
     machine.down()
 
 
-def test_get_started(machine: Machine) -> None:
+def test_get_started_and_live_changes(machine: Machine) -> None:
     machine.name = "first"  # the page calls its run so
     said = follow(_DOCS / "get-started.md", machine.directory)
     assert "started anew  the links of its ports" in said, "apply tells what would change"
     assert "packets (exact)" in said, "account counts"
+    machine.assert_clean()
+    said = follow(_DOCS / "live-changes.md", machine.directory)  # which takes the file of this page
+    assert "function  front  added" in said
+    assert "down meanwhile: edge" in said
+    assert "front" in said.partition("first: running")[2], "apply changes the run"
     machine.assert_clean()
 
 
@@ -36,6 +41,7 @@ def test_bring_your_own(mine: Machine) -> None:
     fetched = mine.directory / "build" / "third-party"  # as in the clone
     fetched.parent.mkdir(exist_ok=True)
     fetched.symlink_to(third_party("dpdk-testpmd").parent.parent)
+    (mine.directory / "tools").symlink_to(built.clone() / "tools")
     said = follow(_DOCS / "bring-your-own.md", mine.directory)
     assert "dpdk-testpmd" in said, "config shows the command line"
     assert "in flight" in said, "account counts"

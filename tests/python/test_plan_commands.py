@@ -149,7 +149,14 @@ def test_its_first_lcore_is_beside_the_platform_and_the_others_on_its_cpu() -> N
     assert only(["sh"]).lcores == "0@1"
 
 
-def test_a_command_that_lacks_its_program_says_how_to_get_it() -> None:
+def test_a_command_that_lacks_its_program_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    missing = {"fw": {"command": ["dpdk-testpmd"]}}
+    (sentence,) = told(small(functions=missing, chains={"c": {"path": ["fw"]}}))
+    assert "apt-get install dpdk-dev" in sentence
+    assert "tools/third-party testpmd" in sentence
     commands = {"dpdk-testpmd": "tools/third-party testpmd", "x": "tools/third-party"}
     for name, wanted in commands.items():
         functions = {"fw": {"command": [f"build/third-party/bin/{name}"]}}

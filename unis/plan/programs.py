@@ -108,6 +108,11 @@ def program_problem(program: str, directory: Path) -> str | None:
     if Path(program).parts[-3:-1] == ("third-party", "bin"):
         fetch = "tools/third-party" + (" testpmd" if program.endswith("testpmd") else "")
         return f"{Path(program).name} is not fetched yet; run `{fetch}`"
+    if program == "dpdk-testpmd":
+        return (
+            "there is no program `dpdk-testpmd` on PATH; run `apt-get install dpdk-dev`, or run "
+            "`tools/third-party testpmd` and put build/third-party/bin on PATH"
+        )
     if "/" in program:
         return f"there is no program {directory / program}; name one that can be executed"
     beside = directory / program
