@@ -71,17 +71,17 @@ def modelled(
 
 def profile_of(recorded: Recorded, caches: Caches) -> Profile:
     """With the ways that are for promises."""
-    of = cache_profile(recorded, caches)
-    ns = ns_by_ways(of, _COST)[: _ways(caches)]
+    function = cache_profile(recorded, caches)
+    ns = ns_by_ways(function, _COST)[: _ways(caches)]
     shares = tuple(min(1.0, ns[-1] / each) for each in ns)
-    return Profile(of.name, 1e3 / ns[-1], shares, _LATENCY, "cache model; latency assumed")
+    return Profile(function.name, 1e3 / ns[-1], shares, _LATENCY, "cache model; latency assumed")
 
 
 def workload(functions: Mapping[str, ModelledFunction], caches: Caches = PAPER) -> Workload:
     """So many promises of each function, of nine tenths of what it passes alone."""
     slos = tuple(
-        Slo(name, of.profile, _PART * of.profile.solo_mpps, _P95_US, _EACH)
-        for name, of in functions.items()
+        Slo(name, function.profile, _PART * function.profile.solo_mpps, _P95_US, _EACH)
+        for name, function in functions.items()
     )
     server = Server("modelled", _SERVERS, cores=_CORES, ways=_ways(caches))
     return Workload("modelled", slos, (server,))
@@ -95,9 +95,9 @@ def hungry(caches: Caches = PAPER, flows: Flows = _MANY) -> Neighbour:
     """Of more flows than the cache holds, as fast as it goes, in the ways that are leased."""
     with tempfile.TemporaryDirectory(prefix="unis-subjects-") as folder:
         recorded = record(reference_subject(_HUNGRY, Path(folder), flows), flows)
-    of = cache_profile(recorded, caches)
+    function = cache_profile(recorded, caches)
     mask = mask_of(_ways(caches), _LEASED_WAYS)
-    return Neighbour(recorded, 1e3 / _COST.ns(of, _LEASED_WAYS), mask)
+    return Neighbour(recorded, 1e3 / _COST.ns(function, _LEASED_WAYS), mask)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class SideBySide:
 
     def _seats(self, machine: PlacedMachine) -> tuple[_AnonymousInstance, ...]:
         seats = map(self._seat, machine.instances)
-        return tuple(sorted(seats, key=lambda of: (of.mask, of.function, of.mpps)))
+        return tuple(sorted(seats, key=lambda seat: (seat.mask, seat.function, seat.mpps)))
 
     def _seat(self, instance: Instance) -> _AnonymousInstance:
         mpps = self._given[instance.slo, instance.at][instance.ways]
@@ -157,12 +157,13 @@ class SideBySide:
 
     def _play(self, seats: Sequence[_AnonymousInstance]) -> dict[_AnonymousInstance, float]:
         neighbours = [
-            Neighbour(self._functions[of.function].recorded, of.mpps, of.mask) for of in seats
+            Neighbour(self._functions[seat.function].recorded, seat.mpps, seat.mask)
+            for seat in seats
         ]
         found = beside([*neighbours, *self._guests], self._caches, packets=_PACKETS)
         slowest: dict[_AnonymousInstance, float] = {}
-        for seat, of in zip(seats, found, strict=False):
-            mpps = 1e3 / _COST.ns_beside(of)
+        for seat, counts in zip(seats, found, strict=False):
+            mpps = 1e3 / _COST.ns_beside(counts)
             slowest[seat] = min(mpps, slowest.get(seat, mpps))
         return slowest
 
@@ -173,8 +174,8 @@ def in_caches(report: Callable[[str], None]) -> InCaches:
     """
     functions = modelled(report)
     guest = hungry()
-    of = workload(functions)
-    placed, at_will = exact(of), packed(of)
+    asked = workload(functions)
+    placed, at_will = exact(asked), packed(asked)
     arms = {}
     for name, by, masks, beside_them in (
         ("placed, masks, a hungry neighbour", placed, True, guest),
@@ -183,39 +184,39 @@ def in_caches(report: Callable[[str], None]) -> InCaches:
         ("packed, no masks, a hungry neighbour", at_will, False, guest),
     ):
         report(f"{len(by.machines)} servers in caches that are modelled: {name}")
-        play = SideBySide(functions, (of, by), masks=masks, guest=beside_them)
-        arms[name] = _arm(of, by, play)
+        play = SideBySide(functions, (asked, by), masks=masks, guest=beside_them)
+        arms[name] = _arm(asked, by, play)
     return InCaches(
-        promises=sum(slo.count for slo in of.slos),
+        promises=sum(slo.count for slo in asked.slos),
         bound=placed.bound or 0,
-        wrong=wrong(of, placed),
+        wrong=wrong(asked, placed),
         kept_apart=next(iter(arms)),
         arms=arms,
     )
 
 
-def packed(of: Workload) -> Placement:
+def packed(asked: Workload) -> Placement:
     """One for each core, functions in turn: their ways say nothing."""
-    most = max(slo.count for slo in of.slos)
+    most = max(slo.count for slo in asked.slos)
     instances = [
-        Instance(slo.name, at, 1) for at in range(most) for slo in of.slos if at < slo.count
+        Instance(slo.name, at, 1) for at in range(most) for slo in asked.slos if at < slo.count
     ]
     servers = range(0, len(instances), _CORES)
     return Placement([PlacedMachine("modelled", instances[at : at + _CORES]) for at in servers])
 
 
-def _arm(of: Workload, placed: Placement, play: SideBySide) -> CacheArm:
-    exactly = with_errors(of, placed, points=0.0, passes=play.passes)
-    profiles = {slo.name: slo.profile for slo in of.slos}
+def _arm(asked: Workload, placed: Placement, play: SideBySide) -> CacheArm:
+    exactly = with_errors(asked, placed, points=0.0, passes=play.passes)
+    profiles = {slo.name: slo.profile for slo in asked.slos}
     lost: dict[str, float] = dict.fromkeys(profiles, 0.0)
     for machine in placed.machines:
-        for one in machine.instances:
-            share = play.passes(machine, one) / profiles[one.slo].solo_mpps
-            lost[one.slo] = max(lost[one.slo], 1 - share)
+        for instance in machine.instances:
+            share = play.passes(machine, instance) / profiles[instance.slo].solo_mpps
+            lost[instance.slo] = max(lost[instance.slo], 1 - share)
     return CacheArm(
         servers=len(placed.machines),
         played=play.machines,
         broken=dict(exactly.broken_of),
-        broken_when_off=most_broken(of, placed, play.passes),
+        broken_when_off=most_broken(asked, placed, play.passes),
         lost=lost,
     )

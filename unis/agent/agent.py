@@ -163,42 +163,48 @@ class Agent:
                 self._tell(AgentEvent("broken", name, _broken(name, sample, p95_us, short=short)))
             elif was.broken and not now.broken:
                 self._tell(AgentEvent("kept", name, f"{name} is kept again"))
-        left = {name: of for name, of in standings.items() if name in duties.p95_us and of.matters}
+        left = {
+            name: standing
+            for name, standing in standings.items()
+            if name in duties.p95_us and standing.matters
+        }
         self._keep(replace(self._notes, standing=left))
 
     def _is_broken(self, name: str) -> bool:
         return self._notes.standing.get(name, Standing()).broken
 
-    def _occupied(self, info: CacheInfo, of: CachePlan) -> dict[str, float]:
+    def _occupied(self, info: CacheInfo, plan: CachePlan) -> dict[str, float]:
         """Ways of the last-level cache, by function; none where it is not counted."""
         caches = info.of_level("L3")
         way_bytes = caches[0].way_bytes if caches else {}
         found: dict[str, float] = {}
-        for name, sizes in self._counted(info, of, OCCUPANCY).items():
-            known = [(size, way_bytes[at]) for at, size in sizes.items() if way_bytes.get(at)]
+        for name, sizes in self._counted(info, plan, OCCUPANCY).items():
+            known = [
+                (size, way_bytes[domain]) for domain, size in sizes.items() if way_bytes.get(domain)
+            ]
             held = [size / way for size, way in known if size is not None]
             if held and len(held) == len(known):
                 found[name] = max(held)
         return found
 
-    def _traffic(self, info: CacheInfo, of: CachePlan) -> dict[str, float]:
+    def _traffic(self, info: CacheInfo, plan: CachePlan) -> dict[str, float]:
         """Bytes a second to and from memory since the last sample, by function, where counted."""
         moved = {
-            (name, of.places[name]): sum(size or 0 for size in sizes.values())
-            for name, sizes in self._counted(info, of, TRAFFIC).items()
+            (name, plan.places[name]): sum(size or 0 for size in sizes.values())
+            for name, sizes in self._counted(info, plan, TRAFFIC).items()
             if sizes and None not in sizes.values()
         }
         (then, before), self._moved = self._moved, (self._clock(), moved)
         seconds = self._moved[0] - then
         return {
-            at[0]: (count - before[at]) / seconds
-            for at, count in moved.items()
-            if seconds > 0 and count >= before.get(at, math.inf)  # else it counts anew
+            key[0]: (count - before[key]) / seconds
+            for key, count in moved.items()
+            if seconds > 0 and count >= before.get(key, math.inf)  # else it counts anew
         }
 
-    def _counted(self, info: CacheInfo, of: CachePlan, event: str) -> dict[str, Counts]:
+    def _counted(self, info: CacheInfo, plan: CachePlan, event: str) -> dict[str, Counts]:
         found: dict[str, Counts] = {}
-        for name, place in of.places.items():
+        for name, place in plan.places.items():
             if place:
                 with contextlib.suppress(TreeError):  # gone
                     found[name] = read_counts(self._tree, info, place, event)
@@ -282,9 +288,9 @@ class Agent:
         """The ways that the book tells; those on demand stay where they are."""
         existing = {*control_groups(self._tree)} & self._ours()
         preferred = {name: read_group(self._tree, name).schemata for name in existing}
-        for name, of in duties.reserved.items():
-            if of.first is not None:
-                mask = mask_of(of.first, of.ways)
+        for name, duty in duties.reserved.items():
+            if duty.first is not None:
+                mask = mask_of(duty.first, duty.ways)
                 preferred[GROUP_PREFIX + name] = {
                     cache.name: dict.fromkeys(cache.domains, mask) for cache in info.of_level("L3")
                 }
@@ -304,16 +310,16 @@ def _deciding(state: OnDemandState, fresh: Iterable[str]) -> Iterable[str]:
     if not state.done:
         return state.shares.rest.members if state.shares.rest else ()
     return [
-        name for one in state.shares.classes if {*one.members} & {*fresh} for name in one.members
+        name for clos in state.shares.classes if {*clos.members} & {*fresh} for name in clos.members
     ]
 
 
 def _requests(duties: Duties, state: OnDemandState) -> dict[str, CacheRequest]:
-    requests = {name: CacheRequest(l3=of.ways) for name, of in duties.reserved.items()}
-    for number, one in enumerate(state.shares.classes):
-        shared = f"{ON_DEMAND}-{number}" if len(one.members) > 1 else None
-        for at, name in enumerate(one.members):
-            requests[name] = CacheRequest(l3=0 if at else one.ways, share=shared)
+    requests = {name: CacheRequest(l3=duty.ways) for name, duty in duties.reserved.items()}
+    for number, clos in enumerate(state.shares.classes):
+        shared = f"{ON_DEMAND}-{number}" if len(clos.members) > 1 else None
+        for at, name in enumerate(clos.members):
+            requests[name] = CacheRequest(l3=0 if at else clos.ways, share=shared)
     return requests
 
 
@@ -333,4 +339,4 @@ def _broken(name: str, sample: ChainSample, p95_us: float, *, short: bool) -> st
 
 
 def _classes_told(shares: WayShares) -> str:
-    return "; ".join(f"{', '.join(one.members)}: {one.ways} ways" for one in shares.classes)
+    return "; ".join(f"{', '.join(clos.members)}: {clos.ways} ways" for clos in shares.classes)

@@ -39,23 +39,23 @@ class Duties:
     @property
     def p95_us(self) -> dict[str, float]:
         """The latency that each promises."""
-        return {name: of.p95_us for name, of in self.reserved.items()} | dict(self.on_demand)
+        return {name: duty.p95_us for name, duty in self.reserved.items()} | dict(self.on_demand)
 
 
 def duties(book: Book, server: str, number: int, leased_ways: int) -> Duties:
     """Of the `number`-th server of a kind."""
     reserved: dict[str, ReservedDuty] = {}
     seen: Counter[str] = Counter()
-    for name, of in book.reserved.items():
-        whole = of.mpps if len(of.instances) == 1 else None
-        for instance in of.instances:
+    for name, entry in book.reserved.items():
+        whole = entry.mpps if len(entry.instances) == 1 else None
+        for instance in entry.instances:
             if (instance.server, instance.number) == (server, number):
                 seen[name] += 1
                 called = f"{name}{MORE}{seen[name]}" if seen[name] > 1 else name
-                reserved[called] = ReservedDuty(instance.ways, of.p95_us, whole, instance.first)
+                reserved[called] = ReservedDuty(instance.ways, entry.p95_us, whole, instance.first)
     on_demand = {
-        name: of.p95_us
-        for name, of in book.on_demand.items()
-        if (of.server, of.number) == (server, number)
+        name: entry.p95_us
+        for name, entry in book.on_demand.items()
+        if (entry.server, entry.number) == (server, number)
     }
     return Duties(reserved, on_demand, leased_ways)

@@ -42,12 +42,12 @@ class WayShares:
     @property
     def members(self) -> frozenset[str]:
         """All functions."""
-        return frozenset(name for one in self.classes for name in one.members)
+        return frozenset(name for clos in self.classes for name in clos.members)
 
     @property
     def ways(self) -> int:
         """Of all classes."""
-        return sum(one.ways for one in self.classes)
+        return sum(clos.ways for clos in self.classes)
 
 
 def undivided(members: Sequence[str], ways: int) -> WayShares:
@@ -64,13 +64,13 @@ def divided(
     occupies nothing and keeps its promise.
     """
     rest = shares.rest
-    if rest is None or not any(of.broken for of in observed.values()):
+    if rest is None or not any(seen.broken for seen in observed.values()):
         return None
     idle = Observation(0.0, broken=False, misses_much=False)
-    of = {name: observed.get(name, idle) for name in rest.members}
+    seen = {name: observed.get(name, idle) for name in rest.members}
     fair = rest.ways / len(rest.members)
-    below = [name for name in rest.members if of[name].occupied < fair]
-    missing = [name for name in below if of[name].broken and of[name].misses_much]
+    below = [name for name in rest.members if seen[name].occupied < fair]
+    missing = [name for name in below if seen[name].broken and seen[name].misses_much]
     together = tuple(name for name in below if name not in missing)
     # As many classes as there are ways and numbers for; who finds none stays with the rest.
     limit = min(rest.ways, most_classes - len(shares.settled))
@@ -85,11 +85,11 @@ def divided(
         return None  # the class that there is
     wanted = [CacheClass((name,), max(1, round(fair))) for name in alone]
     if together:
-        occupied = sum(of[name].occupied for name in together)
+        occupied = sum(seen[name].occupied for name in together)
         wanted.append(CacheClass(together, max(1, round(occupied))))
     ways = rest.ways - (1 if left else 0)
     wanted = _shrunk(wanted, ways)
-    spare = rest.ways - sum(one.ways for one in wanted)
+    spare = rest.ways - sum(clos.ways for clos in wanted)
     if left:
         return WayShares(CacheClass(left, spare), (*shares.settled, *wanted))
     return WayShares(None, (*shares.settled, *_enlarged(wanted, spare)))
@@ -98,8 +98,8 @@ def divided(
 def _shrunk(classes: Sequence[CacheClass], ways: int) -> list[CacheClass]:
     """A way less for the largest until they have room; one is left to each."""
     found = [*classes]
-    while sum(one.ways for one in found) > ways:
-        largest = max(found, key=lambda one: one.ways)
+    while sum(clos.ways for clos in found) > ways:
+        largest = max(found, key=lambda clos: clos.ways)
         found[found.index(largest)] = replace(largest, ways=largest.ways - 1)
     return found
 
@@ -108,6 +108,6 @@ def _enlarged(classes: Sequence[CacheClass], spare: int) -> list[CacheClass]:
     """A way more for the smallest for each member, until all are given."""
     found = [*classes]
     for _ in range(spare):
-        smallest = min(found, key=lambda one: one.ways / len(one.members))
+        smallest = min(found, key=lambda clos: clos.ways / len(clos.members))
         found[found.index(smallest)] = replace(smallest, ways=smallest.ways + 1)
     return found

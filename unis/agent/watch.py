@@ -69,8 +69,8 @@ class RunWatch:
         """A run that cannot be asked now is as one that is not there."""
         promises: dict[str, dict[str, str]] = {}  # by run and chain
         for name, chain in chains.items():
-            run, _, of = chain.partition(".")
-            promises.setdefault(run, {})[of] = name
+            run, _, chain_name = chain.partition(".")
+            promises.setdefault(run, {})[chain_name] = name
         found: dict[str, ChainSample] = {}
         for directory, state in all_runs():
             wanted = promises.get(state.name)
@@ -92,11 +92,11 @@ class RunWatch:
 
     def _look(self, run: str, name: str, chain: pb.ChainStats, stats: pb.Stats) -> ChainSample:
         members = tuple(
-            Member(run, of.name, of.cpu, frozenset(_threads(of.pid)))
-            for of in stats.functions
-            if of.name in chain.functions
+            Member(run, function.name, function.cpu, frozenset(_threads(function.pid)))
+            for function in stats.functions
+            if function.name in chain.functions
         )
-        threads = frozenset(tid for of in members for tid in of.threads)
+        threads = frozenset(tid for member in members for tid in member.threads)
         now = _Before(
             dict(zip(chain.latency.value_ns, chain.latency.count, strict=True)),
             chain.delivered,
@@ -133,7 +133,7 @@ class RunWatch:
             known = self._counters[name] = (threads, stack, counters)
         if fresh and (before := self._before.get(name)):
             before.misses = None  # those were of other threads
-        return sum(of[0] for of in known[2].read().values()) if known and known[2] else None
+        return sum(counts[0] for counts in known[2].read().values()) if known and known[2] else None
 
     def _forget(self, name: str) -> None:
         self._before.pop(name, None)
@@ -143,7 +143,7 @@ class RunWatch:
 
 def _threads(pid: int) -> Iterator[int]:
     with contextlib.suppress(OSError):
-        yield from (int(one.name) for one in Path(f"/proc/{pid}/task").iterdir())
+        yield from (int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir())
 
 
 def _difference(now: Mapping[int, int], before: Mapping[int, int]) -> LatencyHistogram:

@@ -63,7 +63,7 @@ def calibrate_machine(machine: Machine, report: Callable[[str], None]) -> dict[s
 def mean_of(found: Sequence[MachineCosts]) -> MachineCosts:
     """The mean of each cost. The scheduler then believes the true cost of a switch."""
     means: dict[str, Any] = {
-        field.name: statistics.fmean(getattr(of, field.name) for of in found)
+        field.name: statistics.fmean(getattr(costs, field.name) for costs in found)
         for field in fields(MachineCosts)
         if not isinstance(getattr(found[0], field.name), bool)
     }

@@ -81,7 +81,7 @@ def chain_mpps(
         for function in run.functions:
             function.yield_every = arm.yield_every
     result = simulate(run)
-    return {of.name: of.delivered / result.duration_ns * 1e3 for of in result.chains}
+    return {chain.name: chain.delivered / result.duration_ns * 1e3 for chain in result.chains}
 
 
 def calibrated(readings: Readings) -> Calibrated:
@@ -96,10 +96,10 @@ def calibrated(readings: Readings) -> Calibrated:
     return with_switch(found, readings.preempt_ns, lost)
 
 
-def with_switch(of: Calibrated, preempt_ns: float, lost_ns: float) -> Calibrated:
+def with_switch(costs: Calibrated, preempt_ns: float, lost_ns: float) -> Calibrated:
     """After a decision the function runs on for `preempt_ns`, then the CPU idles for `lost_ns`."""
-    machine = replace(of.machine, switch_ns=preempt_ns + lost_ns, kernel_switch_ns=lost_ns)
-    return replace(of, machine=machine)
+    machine = replace(costs.machine, switch_ns=preempt_ns + lost_ns, kernel_switch_ns=lost_ns)
+    return replace(costs, machine=machine)
 
 
 def _chain_factors(readings: Readings) -> dict[str, float]:
@@ -128,15 +128,15 @@ def _in_chain(readings: Readings, name: str, every: int) -> float:
     return statistics.median(spent) - readings.engine.yield_ns / (every * _BURST)
 
 
-def _lost(readings: Readings, of: Calibrated, seen: float) -> float:
+def _lost(readings: Readings, calibrated_costs: Calibrated, seen: float) -> float:
     """How long the CPU idles in a switch, ns, if short slices pass `seen` of co-operation."""
     chain, costs = readings.chain, readings.costs_ns
     short = short_slices(chain.file.scheduler)
-    beside = sum(chain_mpps(chain, costs, cooperative(BESIDE), of).values())
+    beside = sum(chain_mpps(chain, costs, cooperative(BESIDE), calibrated_costs).values())
     low, high = 1.0, _MOST_NS
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        tried = with_switch(of, readings.preempt_ns, middle)
+        tried = with_switch(calibrated_costs, readings.preempt_ns, middle)
         if sum(chain_mpps(chain, costs, short, tried).values()) > seen * beside:
             low = middle
         else:

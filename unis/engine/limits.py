@@ -42,12 +42,12 @@ def _of(field: Any) -> Limit:
     return cast("Limit", field.GetOptions().Extensions[_EXTENSION])
 
 
-def broken(message: Message, at: str = "") -> list[str]:
+def broken(message: Message, path: str = "") -> list[str]:
     """A sentence for each bound that `message`, or what is in it, breaks; none if it keeps all."""
     found: list[str] = []
     for field in message.DESCRIPTOR.fields:
         bound = _of(field)
-        where = f"{at}.{field.name}" if at else field.name
+        where = f"{path}.{field.name}" if path else field.name
         value = getattr(message, field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             continue

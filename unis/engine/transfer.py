@@ -9,14 +9,14 @@ _SECONDS = 10.0
 _STEADY = 1.5  # times; near and far differ by 3 and more
 
 
-def line_transfer_ns(one: int, other: int) -> float | None:
+def line_transfer_ns(cpu: int, other: int) -> float | None:
     """What a cache line takes from one to the other; None where that cannot be measured now.
 
     As `unis-lines` says; milliseconds, on CPUs that are free.
     """
     try:
         said = subprocess.run(
-            [str(built.lines()), str(one), str(other)],
+            [str(built.lines()), str(cpu), str(other)],
             capture_output=True,
             text=True,
             check=True,

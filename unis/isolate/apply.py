@@ -58,7 +58,7 @@ def apply(
     """
     record = _checked(tree, record)
     _refuse_foreign(plan, tree, record)
-    ours = {*record.made, *record.before.groups, *(one.name for one in plan.classes), ""}
+    ours = {*record.made, *record.before.groups, *(clos.name for clos in plan.classes), ""}
     seats = _seats(plan, threads or {})
     now = _state(tree, ours, seats)
     if not (plan.io_alloc or record.before.io_alloc):
@@ -112,10 +112,10 @@ def _checked(tree: Tree, record: Record | None) -> Record:
 
 def _refuse_foreign(plan: CachePlan, tree: Tree, record: Record) -> None:
     foreign = {*control_groups(tree)} - {*record.made, *record.before.groups}
-    for one in plan.classes:
-        if one.name in foreign and (threads := tasks(tree, one.name)):
+    for clos in plan.classes:
+        if clos.name in foreign and (threads := tasks(tree, clos.name)):
             raise ForeignGroupError(
-                f"{tree.label} has a group {one.name} that this run did not make, with "
+                f"{tree.label} has a group {clos.name} that this run did not make, with "
                 f"{len(threads)} threads in it: end whoever uses it, or remove it (rmdir), or "
                 "call the function otherwise"
             )
@@ -127,7 +127,9 @@ def _state(tree: Tree, ours: Collection[str], seats: Collection[int]) -> TreeSta
     found = read_seats(tree, existing)
     return TreeState(
         groups={name: read_group(tree, name) for name in existing if name in ours},
-        seats={tid: at for tid, at in found.items() if class_of(at) in ours and class_of(at)}
+        seats={
+            tid: seat for tid, seat in found.items() if class_of(seat) in ours and class_of(seat)
+        }
         | {tid: found.get(tid, "") for tid in seats},
         io_alloc=read_io_alloc(read_info(tree)),
     )
@@ -142,12 +144,14 @@ def _seats(plan: CachePlan, threads: Mapping[str, Iterable[int]]) -> dict[int, s
 def _extended(record: Record, plan: CachePlan, now: TreeState, seats: Collection[int]) -> Record:
     """The record, and the state of everything that this plan is the first to change."""
     before = record.before
-    new = {one.name for one in plan.classes} - {*record.made, *before.groups}
+    new = {clos.name for clos in plan.classes} - {*record.made, *before.groups}
     made = {*record.made, *(new - {*now.groups})}
     adopted = sorted(new & {*now.groups})  # they are empty
     groups = {name: now.groups[name] for name in ("", *adopted)} | dict(before.groups)
     homes = {
-        tid: at for tid in seats if class_of(at := now.seats[tid]) not in {*made, *groups} - {""}
+        tid: seat
+        for tid in seats
+        if class_of(seat := now.seats[tid]) not in {*made, *groups} - {""}
     }
     return Record(
         tree=record.tree,
@@ -155,7 +159,7 @@ def _extended(record: Record, plan: CachePlan, now: TreeState, seats: Collection
         before=TreeState(
             groups=groups,
             # Nothing is kept of threads that ended: another may have their number by now.
-            seats=homes | {tid: at for tid, at in before.seats.items() if tid in now.seats},
+            seats=homes | {tid: seat for tid, seat in before.seats.items() if tid in now.seats},
             io_alloc={**(now.io_alloc if plan.io_alloc else {}), **before.io_alloc},
         ),
     )
@@ -175,8 +179,8 @@ def _goal(
     before = record.before.groups
     groups = {name: state for name, state in before.items() if name in existing}
     groups[""] = replace(before[""], schemata=merged(before[""].schemata, plan.default))
-    for one in plan.classes:
-        groups[one.name] = GroupState(one.schemata, monitors=one.monitors)
+    for clos in plan.classes:
+        groups[clos.name] = GroupState(clos.schemata, monitors=clos.monitors)
     io_alloc: dict[str, Mapping[int, int] | None] = dict(record.before.io_alloc)
     if plan.io_alloc:
         io_alloc = dict.fromkeys(io_alloc, plan.io_alloc)

@@ -49,7 +49,7 @@ class CachePlan:
     @property
     def schemata(self) -> dict[str, Schemata]:
         """By group, for the next plan."""
-        return {one.name: one.schemata for one in self.classes}
+        return {clos.name: clos.schemata for clos in self.classes}
 
 
 def plan(
@@ -73,14 +73,14 @@ def plan(
     classes = classes_of(requests)
     if io_alloc is not None:
         io = _given_to_io(info, io_alloc)
-    levels = [level for level in LEVELS if any(one.uses(level) for one in classes)]
+    levels = [level for level in LEVELS if any(clos.uses(level) for clos in classes)]
     for level in levels:
         _check_level(info, level, classes)
     limits = _limits(info.bandwidth, classes, notes)
     _count_classes(info, classes, foreign, io_alloc is not None)
 
     schemata: dict[str, dict[str, dict[int, int]]] = {
-        group: {} for group in (*(one.group for one in classes), "")
+        group: {} for group in (*(clos.group for clos in classes), "")
     }
     for level in levels:
         resources = info.of_level(level)
@@ -94,22 +94,22 @@ def plan(
         schemata[group][BANDWIDTH] = limit
     monitors = _monitors(info, classes, foreign, notes)
     places = dict.fromkeys(requests, "")
-    for one in classes:
-        for member in one.members:
+    for clos in classes:
+        for member in clos.members:
             monitor = GROUP_PREFIX + member
-            is_monitored = monitor in monitors.get(one.group, ())
+            is_monitored = monitor in monitors.get(clos.group, ())
             places[member] = (
-                inside(one.group, f"{MON_GROUPS}/{monitor}") if is_monitored else one.group
+                inside(clos.group, f"{MON_GROUPS}/{monitor}") if is_monitored else clos.group
             )
     return CachePlan(
         classes=tuple(
             ClassPlan(
-                name=one.group,
-                members=tuple(sorted(one.members)),
-                schemata=schemata[one.group],
-                monitors=monitors.get(one.group, ()),
+                name=clos.group,
+                members=tuple(sorted(clos.members)),
+                schemata=schemata[clos.group],
+                monitors=monitors.get(clos.group, ()),
             )
-            for one in classes
+            for clos in classes
         ),
         default=schemata[""],
         places=places,
@@ -136,7 +136,7 @@ class _Cache:
         self._least = max(resource.least for resource in resources)
         self._io = union(resource.shareable_bits for resource in resources)
         self._io |= io.masks.get(domain, 0) if level == "L3" else 0
-        self._foreign = {name: of.mask(resources, domain) for name, of in foreign.items()}
+        self._foreign = {name: state.mask(resources, domain) for name, state in foreign.items()}
         self._taken = {
             name: mask for name, mask in self._foreign.items() if foreign[name].mode == EXCLUSIVE
         }
@@ -171,16 +171,16 @@ class _Cache:
                     f"the group {name}, which is not UNiS', has ways {mask & ours:x} of "
                     f"{self._name} too: what is there is not isolated from it"
                 )
-        return {one.group: masks.get(one.group, default) for one in classes} | {"": default}
+        return {clos.group: masks.get(clos.group, default) for clos in classes} | {"": default}
 
     def _sizes(self, classes: Sequence[ClassRequest]) -> dict[str, int]:
         sizes = {}
-        for one in classes:
-            if ways := one.ways(self._level, self._domain):
-                sizes[one.group] = max(ways, self._least)
+        for clos in classes:
+            if ways := clos.ways(self._level, self._domain):
+                sizes[clos.group] = max(ways, self._least)
                 if ways < self._least:
                     self._notes.append(
-                        f"{one.name} asks for {ways} way of {self._level} and gets {self._least}, "
+                        f"{clos.name} asks for {ways} way of {self._level} and gets {self._least}, "
                         "the fewest that a class may have here"
                     )
         return sizes
@@ -226,8 +226,8 @@ class _Cache:
 def _check_level(info: CacheInfo, level: str, classes: Sequence[ClassRequest]) -> None:
     """PlanError if ways that are asked for do not exist."""
     resources = info.of_level(level)
-    for one in classes:
-        for name, request in one.members.items():
+    for clos in classes:
+        for name, request in clos.members.items():
             if not resources and request.uses(level):
                 raise PlanError(
                     f"{name} asks for ways of {level}, and this machine cannot allocate {level} "
@@ -265,7 +265,7 @@ def _limits(
     bandwidth: Bandwidth | None, classes: Sequence[ClassRequest], notes: list[str]
 ) -> dict[str, dict[int, int]]:
     """By group and cache ID, of all classes; empty if nobody asks for a limit."""
-    limited = [one for one in classes if one.bandwidth is not None]
+    limited = [clos for clos in classes if clos.bandwidth is not None]
     if not limited:
         return {}
     if bandwidth is None:
@@ -274,18 +274,18 @@ def _limits(
             "(`unis doctor` tells what it has)"
         )
     limits = {}
-    for one in classes:
-        limit = bandwidth.most if one.bandwidth is None else one.bandwidth
+    for clos in classes:
+        limit = bandwidth.most if clos.bandwidth is None else clos.bandwidth
         if not bandwidth.min_bandwidth <= limit <= bandwidth.most:
             raise PlanError(
-                f"{one.name} may take {limit} {bandwidth.unit} of memory bandwidth: "
+                f"{clos.name} may take {limit} {bandwidth.unit} of memory bandwidth: "
                 f"{bandwidth.min_bandwidth} to {bandwidth.most} can be"
             )
         step = bandwidth.bandwidth_gran
         rounded = min(bandwidth.most, -(-limit // step) * step)
         if rounded != limit:
-            notes.append(f"{one.name} may take {rounded} {bandwidth.unit}, the step above {limit}")
-        limits[one.group] = dict.fromkeys(bandwidth.domains, rounded)
+            notes.append(f"{clos.name} may take {rounded} {bandwidth.unit}, the step above {limit}")
+        limits[clos.group] = dict.fromkeys(bandwidth.domains, rounded)
     return limits
 
 
@@ -320,9 +320,9 @@ def _monitors(
     if info.monitoring is None:
         return {}
     shared = {
-        one.group: tuple(GROUP_PREFIX + name for name in sorted(one.members))
-        for one in classes
-        if len(one.members) > 1
+        clos.group: tuple(GROUP_PREFIX + name for name in sorted(clos.members))
+        for clos in classes
+        if len(clos.members) > 1
     }
     groups = 1 + len(classes) + sum(1 + len(state.monitors) for state in foreign.values())
     if groups > info.monitoring.num_rmids:

@@ -46,7 +46,9 @@ class _Reconciliation:
         wanted = self._wanted.groups
         existing = {"", *control_groups(self._tree)}
         info = read_info(self._tree)
-        leaving = {t: at for t, at in self._wanted.seats.items() if class_of(at) not in wanted}
+        leaving = {
+            t: seat for t, seat in self._wanted.seats.items() if class_of(seat) not in wanted
+        }
         with self._step():
             self._seat(leaving)
         for name in sorted(self._gone & existing):
@@ -177,12 +179,12 @@ class _Reconciliation:
     def _seat(self, seats: Mapping[int, str]) -> None:
         now = read_seats(self._tree, ["", *control_groups(self._tree)]) if seats else {}
         for tid, place in sorted(seats.items()):
-            at = now.get(tid, "")
-            if at == place:
+            seat = now.get(tid, "")
+            if seat == place:
                 continue
             group = class_of(place)
             with self._step():
-                if group not in (place, class_of(at)):
+                if group not in (place, class_of(seat)):
                     self._move_thread(tid, group)
                 self._move_thread(tid, place)
 

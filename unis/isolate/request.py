@@ -92,6 +92,6 @@ def classes_of(requests: Mapping[str, CacheRequest]) -> list[ClassRequest]:
         members.setdefault(share or name, {})[name] = request
     classes = [ClassRequest(name, requests) for name, requests in sorted(members.items())]
     return [
-        one for one in classes
-        if one.uses("L3") or one.uses("L2") or one.bandwidth is not None
+        clos for clos in classes
+        if clos.uses("L3") or clos.uses("L2") or clos.bandwidth is not None
     ]  # fmt: skip

@@ -45,7 +45,7 @@ class GroupState:
 
     def mask(self, resources: Iterable[CacheResource], domain: int) -> int:
         """Its ways of one cache, with CDP of both halves."""
-        return union(self.schemata.get(one.name, {}).get(domain, 0) for one in resources)
+        return union(self.schemata.get(resource.name, {}).get(domain, 0) for resource in resources)
 
 
 @dataclass(frozen=True)

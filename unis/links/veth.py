@@ -127,8 +127,8 @@ class Veth(LinkKind):
             with IPRoute() as kernel:
                 # It has its number from the moment when it is made; an alias it gets later.
                 ours = kernel.link_lookup(ifname=name, kind=self.name, index=_index(name))
-                for at in ours:
-                    kernel.link("del", index=at)
+                for index in ours:
+                    kernel.link("del", index=index)
         except (NetlinkError, OSError) as error:
             return [f"cannot remove the kernel device {name}: {error}; `ip link delete {name}`"]
         return []

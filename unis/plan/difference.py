@@ -84,7 +84,7 @@ def difference(old: Plan, new: Plan, missing: Collection[str] = ()) -> Differenc
 
 def without(plan: Plan, chains: Collection[str]) -> Plan:
     """The same functions and links, with fewer chains."""
-    return replace(plan, chains=tuple(one for one in plan.chains if one.name not in chains))
+    return replace(plan, chains=tuple(chain for chain in plan.chains if chain.name not in chains))
 
 
 # ------------------------------------------------------------------ functions

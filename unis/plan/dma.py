@@ -146,11 +146,13 @@ def choice(
         fits - io.taken - sum(fixed.values()), [way for way in stated if way not in fixed]
     )
     others = {"other runs": io.taken} if io.taken else {}
-    of = size_buffers(io.bytes, {**lengths, **others})
-    why = "; ".join([io.told, of.told, *_more(lengths, fixed, best, io, fits)])
-    if sum(of.asked.values()) + ring_slots > fits:
+    buffers = size_buffers(io.bytes, {**lengths, **others})
+    why = "; ".join([io.told, buffers.told, *_more(lengths, fixed, best, io, fits)])
+    if sum(buffers.asked.values()) + ring_slots > fits:
         why += f"; with full rings {ring_slots} packets more wait outside of these ways"
-    return DmaChoice(tuple(ports), lengths.get("rx"), lengths.get("tx"), fits, best, of.leaky, why)
+    return DmaChoice(
+        tuple(ports), lengths.get("rx"), lengths.get("tx"), fits, best, buffers.leaky, why
+    )
 
 
 def _fixed(stated: Mapping[str, int | None], there: DmaChoice | None) -> Iterator[tuple[str, int]]:

@@ -257,7 +257,7 @@ class Plan:
     @property
     def goals_ns(self) -> dict[str, float]:
         """Goals on the p95 latency, of the chains that have one."""
-        return {one.name: one.goal_ns for one in self.chains if one.goal_ns is not None}
+        return {chain.name: chain.goal_ns for chain in self.chains if chain.goal_ns is not None}
 
     def function(self, name: str) -> FunctionPlan:
         """The function called `name`; KeyError if there is none."""
@@ -283,8 +283,8 @@ class Plan:
         """These functions, the clients of their sockets, the clients' clients, and so on: a client
         does not reconnect to a server that was restarted.
         """
-        found = {one.name for one in self.functions} & {*functions}
-        while more := {one.name for one in self.functions if self.servers(one) & found} - found:
+        found = {function.name for function in self.functions} & {*functions}
+        while more := {peer.name for peer in self.functions if self.servers(peer) & found} - found:
             found |= more
         return frozenset(found)
 

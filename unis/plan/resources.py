@@ -92,7 +92,9 @@ def engine_mb(
     taken = packets * _SPARE * _BUFFER_BYTES
     taken += sum(links.KINDS[link.kind].memory_bytes(link) for link in wires)
     # A command may make a pool of its own in the engine's group too.
-    commands = [one for one in functions if one.group == "engine" and one.is_command]
+    commands = [
+        function for function in functions if function.group == "engine" and function.is_command
+    ]
     pools = len(commands) * workload.KINDS["own"].hugepages_mb
     return max(_LEAST_MB, -(-int(taken) // (1 << 20)) + _ROOM_MB) + pools
 

@@ -317,7 +317,11 @@ def goal_problems(
         beside = delays.beside(name)
         fixed = _fixed(file, wiring.graph, beside, frozenset(there))
         in_doubt = False
-        assumed = [f"the cost of {at}" for at in sorted(beside) if _cost(file, at, known) is None]
+        assumed = [
+            f"the cost of {function}"
+            for function in sorted(beside)
+            if _cost(file, function, known) is None
+        ]
         now, can = (delays.of(name, sizes) * _MARGIN / NS_PER_US for sizes in (slots, least))
         if fixed:
             said = (

@@ -71,9 +71,9 @@ def _through(chain: ChainGraph, name: str) -> dict[str, Any]:
 def _longest(places: list[LinkPlace]) -> dict[str, Any]:
     """What is stated of one of them."""
     stated = [
-        {**of.stated.model_dump(exclude_none=True, exclude={"origin", "to"}), "kind": of.kind}
-        if of.stated and of.stated.kind == of.kind
-        else {"kind": of.kind}
-        for of in places
+        {**place.stated.model_dump(exclude_none=True, exclude={"origin", "to"}), "kind": place.kind}
+        if place.stated and place.stated.kind == place.kind
+        else {"kind": place.kind}
+        for place in places
     ]
     return max(stated, key=lambda keys: keys.get("slots", 0))

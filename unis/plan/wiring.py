@@ -297,7 +297,7 @@ class _Builder:
         back = self.graph.back_of(chain.name)
         candidates = [edge, edge.turned()] if back else [edge]
         return next(
-            (link for one in candidates for link in self.file.links if _is_of(link, one)), None
+            (link for place in candidates for link in self.file.links if _is_of(link, place)), None
         )
 
 

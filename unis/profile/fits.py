@@ -116,7 +116,7 @@ def isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     """The nearest values that never fall, by weighted least squares."""
     from scipy.optimize import isotonic_regression  # takes a second to load
 
-    return [float(at) for at in isotonic_regression(values, weights=weights).x]
+    return [float(value) for value in isotonic_regression(values, weights=weights).x]
 
 
 def shaped(
@@ -157,5 +157,5 @@ def _misses(values: Sequence[float], readings: Sequence[Reading]) -> bool:
 def _careful(values: Sequence[float], shape: Shape) -> list[float]:
     """Throughput no higher than with more cache, latency no lower than with less load."""
     if shape is Shape.CONCAVE:
-        return [float(at) for at in np.minimum.accumulate(values[::-1])[::-1]]
-    return [float(at) for at in np.maximum.accumulate(values)]
+        return [float(value) for value in np.minimum.accumulate(values[::-1])[::-1]]
+    return [float(value) for value in np.maximum.accumulate(values)]

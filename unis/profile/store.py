@@ -41,7 +41,9 @@ class StoredProfile(BaseModel):
         """What of it may be gone on with."""
 
         def good(readings: dict[float, Reading]) -> dict[float, Reading]:
-            return {x: it for x, it in readings.items() if it.disturbed <= _DISTURBED}
+            return {
+                x: reading for x, reading in readings.items() if reading.disturbed <= _DISTURBED
+            }
 
         mpps = self.mpps if self.mpps and self.mpps.disturbed <= _DISTURBED else None
         changed = {"mpps": mpps, "shares": good(self.shares), "latencies": good(self.latencies)}

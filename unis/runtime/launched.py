@@ -45,7 +45,7 @@ class LaunchedFunctions:
         """Seconds till something is to be done."""
         if self._ending:
             return _AGAIN_SECONDS
-        first = min((at - time.monotonic() for at in self._due.values()), default=math.inf)
+        first = min((due - time.monotonic() for due in self._due.values()), default=math.inf)
         return max(_LEAST_SECONDS, first)
 
     def watched(self) -> Iterator[int]:
@@ -123,7 +123,7 @@ class LaunchedFunctions:
     def _now_due(self) -> list[str]:
         """Those that have waited long enough; a server starts together with all its clients."""
         now = time.monotonic()
-        due = [name for name, at in self._due.items() if at <= now]
+        due = [name for name, time_due in self._due.items() if time_due <= now]
         later = [name for name in self.run.plan.with_clients(due) if self._due.get(name, 0.0) > now]
         return [] if later else due
 
@@ -138,7 +138,7 @@ class LaunchedFunctions:
                 self._down_for_good(function.name, words)
         functions = [function for function in functions if function.name not in self._ended]
         names = [function.name for function in functions]
-        self._due = {name: at for name, at in self._due.items() if name not in self._ended}
+        self._due = {name: due for name, due in self._due.items() if name not in self._ended}
         for name in names:
             del self._due[name]
             if process := run.state.function(name):
@@ -188,7 +188,7 @@ class LaunchedFunctions:
         ]
         there = {*functions} - {*self._ending}
         absent = {function.name for function in self.run.plan.functions} - there
-        self._due = {name: at for name, at in self._due.items() if name in absent}
+        self._due = {name: due for name, due in self._due.items() if name in absent}
         self._ended = absent - {*self._due}
         for name in there:
             self._since.setdefault(name, time.monotonic())

@@ -77,8 +77,8 @@ class Book(_BookPart):
 
         def left(entries: Mapping[str, T]) -> dict[str, T]:
             return {
-                name: of
-                for name, of in entries.items()
+                name: entry
+                for name, entry in entries.items()
                 if name not in names and name.partition(MORE)[0] not in names
             }
 
@@ -147,6 +147,7 @@ def _kept(book: Book, cluster: Cluster) -> Iterator[tuple[Slo, list[tuple[Key, I
         if entry.function not in cluster.profiles:
             raise ValueError(f"{name} is promised, and the profile of {entry.function} is gone")
         instances = [
-            ((of.server, of.number), Instance(name, 0, of.ways, of.first)) for of in entry.instances
+            ((instance.server, instance.number), Instance(name, 0, instance.ways, instance.first))
+            for instance in entry.instances
         ]
         yield Slo(name, cluster.profiles[entry.function], entry.mpps, entry.p95_us), instances

@@ -65,10 +65,10 @@ class Cluster:
                 f"{name}: {function} alone needs {least:g} µs, which is the nearest that can be "
                 f"kept to {p95_us:g} µs",
             )
-        at = self._free_core()
-        if at is None:
+        machine = self._free_core()
+        if machine is None:
             return Refusal(name, f"{name}: no server has a core left that is leased on demand")
-        self.on_demand[name] = OnDemandPromise(name, function, p95_us, *at)
+        self.on_demand[name] = OnDemandPromise(name, function, p95_us, *machine)
         return self.on_demand[name]
 
     def another(self, name: str) -> OnDemandPromise | Refusal:
@@ -76,26 +76,30 @@ class Cluster:
         first = self.on_demand.get(name.partition(MORE)[0])
         if first is None:
             return Refusal(name, f"{name}: is not promised on demand")
-        mine = [of for of in self.on_demand.values() if of.name.partition(MORE)[0] == first.name]
-        at = self._free_core({(of.server, of.number) for of in mine})
-        if at is None:
+        mine = [
+            promise
+            for promise in self.on_demand.values()
+            if promise.name.partition(MORE)[0] == first.name
+        ]
+        machine = self._free_core({(promise.server, promise.number) for promise in mine})
+        if machine is None:
             return Refusal(
                 name, f"{name}: no server without an instance of it has a leased core left"
             )
         names = (f"{first.name}{MORE}{number}" for number in count(2))
-        called = next(of for of in names if of not in self.on_demand)
-        self.on_demand[called] = OnDemandPromise(called, first.function, first.p95_us, *at)
+        called = next(free for free in names if free not in self.on_demand)
+        self.on_demand[called] = OnDemandPromise(called, first.function, first.p95_us, *machine)
         return self.on_demand[called]
 
     def _free_core(self, but: Collection[Key] = ()) -> Key | None:
         """The first server with a leased core that nobody has."""
-        taken = Counter((of.server, of.number) for of in self.on_demand.values())
+        taken = Counter((promise.server, promise.number) for promise in self.on_demand.values())
         for server in self.servers:
             cores, _ = self.leases.get(server.name, (0, 0))
             for number in range(server.count):
-                at = (server.name, number)
-                if taken[at] < cores and at not in but:
-                    return at
+                machine = (server.name, number)
+                if taken[machine] < cores and machine not in but:
+                    return machine
         return None
 
     def problems(self) -> Iterator[str]:
@@ -137,16 +141,16 @@ def requests(file: Path, profiles: Mapping[str, Profile]) -> list[Slo | LatencyR
     chain = load_chain(file)
     found: list[Slo | LatencyRequest] = []
     wrong: list[Problem] = []
-    for name, of in chain.file.chains.items():
-        if of.slo is None:
+    for name, stated in chain.file.chains.items():
+        if stated.slo is None:
             continue
-        function = _profile_of(chain, name, of)
+        function = _profile_of(chain, name, stated)
         full = f"{chain.file.name}.{name}"
-        p95_us = of.slo.p95_ns / NS_PER_US
-        if of.slo.reserved is None:
+        p95_us = stated.slo.p95_ns / NS_PER_US
+        if stated.slo.reserved is None:
             found.append(LatencyRequest(full, function, p95_us))
         elif function in profiles:
-            mpps = of.slo.reserved.most_pps / _PER_MPPS
+            mpps = stated.slo.reserved.most_pps / _PER_MPPS
             found.append(Slo(full, profiles[function], mpps, p95_us))
         else:
             known = ", ".join(sorted(profiles))
@@ -178,9 +182,9 @@ def _promises(
     ]
 
 
-def _profile_of(chain: LoadedChain, name: str, of: Chain) -> str:
-    if of.slo and of.slo.reserved and of.slo.reserved.profile:
-        return of.slo.reserved.profile
+def _profile_of(chain: LoadedChain, name: str, stated: Chain) -> str:
+    if stated.slo and stated.slo.reserved and stated.slo.reserved.profile:
+        return stated.slo.reserved.profile
     path = chain.graph.chains[name].functions
     if len(path) == 1:
         return Path(chain.file.function(path[0]).executable).name

@@ -89,7 +89,9 @@ class _Search:
         self.bound = 0
         self._program = program = Program()
         every = sum(server.count for server in problem.servers) + _LEFT_OUT
-        self._promises = [program.row(len(of.slos), len(of.slos)) for of in problem.demands]
+        self._promises = [
+            program.row(len(demand.slos), len(demand.slos)) for demand in problem.demands
+        ]
         self._sockets = [program.row() for _ in problem.servers]
         # Columns of the relaxed program only: promises that are left out, and mixtures.
         self._relaxed_only = [program.column(every, {row: 1.0}) for row in self._promises]
@@ -142,7 +144,7 @@ class _Search:
 
     def _supplied(self, demand: int, sizes: Mapping[Size, float], *, whole: bool) -> int:
         """A column: a promise that needs places of these sizes."""
-        rows = {self._size(size): -float(of) for size, of in sizes.items()}
+        rows = {self._size(size): -float(count) for size, count in sizes.items()}
         return self._program.column(0.0, {self._promises[demand]: 1.0, **rows}, whole=whole)
 
     def _content(self, server: int, sizes: Sequence[Size]) -> bool:
@@ -151,7 +153,7 @@ class _Search:
         key = server, tuple(sorted(rows.elements()))
         if key in self._contents or not holds(sizes, self._problem.rooms[server]):
             return False
-        takes = {self._sockets[server]: -1.0, **{row: float(of) for row, of in rows.items()}}
+        takes = {self._sockets[server]: -1.0, **{row: float(count) for row, count in rows.items()}}
         self._contents[key] = self._program.column(0.0, takes, whole=True)
         return True
 
@@ -176,8 +178,10 @@ class _Search:
             sizes |= {(*promise, size.ways): size for size in task.sizes(split)}
         names = [server.name for server in self._problem.servers]
         for machine in placement.machines:
-            for socket in {of.socket for of in machine.instances}:
-                keys = [(of.slo, of.at, of.ways) for of in machine.on(socket)]
+            for socket in {instance.socket for instance in machine.instances}:
+                keys = [
+                    (instance.slo, instance.at, instance.ways) for instance in machine.on(socket)
+                ]
                 on = [sizes[key] for key in keys if key in sizes]
                 self._content(names.index(machine.server), on)
         if placement.splits.keys() == demands.keys():
@@ -188,10 +192,10 @@ class _Search:
         prices = self._priced(1.0)
         if prices is None:
             return
-        for at, (of, demand) in enumerate(
+        for at, (catalogue, demand) in enumerate(
             zip(self._catalogues, self._problem.demands, strict=True)
         ):
-            for split in of.cheap(prices.by_cores[demand.task.cores], _CHEAP):
+            for split in catalogue.cheap(prices.by_cores[demand.task.cores], _CHEAP):
                 if self._split(at, split):
                     self._together(demand.task.sizes(split))
 
@@ -223,8 +227,8 @@ class _Search:
                 break
             last = time.monotonic() > until
             cheapest = [
-                of.cheapest(prices.by_cores[demand.task.cores])
-                for of, demand in zip(self._catalogues, self._problem.demands, strict=True)
+                catalogue.cheapest(prices.by_cores[demand.task.cores])
+                for catalogue, demand in zip(self._catalogues, self._problem.demands, strict=True)
             ]
             more = not last and self._add_contents(prices)
             for at, (price, split) in enumerate(cheapest):
@@ -322,9 +326,9 @@ class _Search:
         for (demand, split), column in self._splits.items():
             chosen[demand] += [split] * values[column]
         lying: dict[int, list[Instance]] = defaultdict(list)
-        for at, of in enumerate(self._problem.demands):
-            for (name, which), split in zip(of.slos, chosen[at], strict=True):
-                for size in of.task.sizes(split):
+        for at, served in enumerate(self._problem.demands):
+            for (name, which), split in zip(served.slos, chosen[at], strict=True):
+                for size in served.task.sizes(split):
                     socket = places[self._sizes[size]].pop()
                     lying[socket].append(Instance(name, which, size.ways))
         return of_sockets(

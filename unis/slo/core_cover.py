@@ -90,18 +90,18 @@ def atoms_of(demands: Sequence[CoreDemand]) -> Atoms:
         for cuts in range(1, CUTS + 1)
         for ways, share in _shares(demand, cuts)
     )
-    of = [demands[at] for at, *_ in rows]
+    atom_demands = [demands[at] for at, *_ in rows]
     share = np.array([row[1] for row in rows])
     cuts = np.array([row[2] for row in rows], dtype=np.int64)
-    load = share * [demand.limit for demand in of]
+    load = share * [demand.limit for demand in atom_demands]
     return Atoms(
         np.array([row[0] for row in rows], dtype=np.int64),
         cuts,
         np.array([row[3] for row in rows], dtype=np.int64),
         share,
         load,
-        load / (cuts / CUTS * [demand.mpps for demand in of]),
-        np.array([budget_us(demand.slo) for demand in of]),
+        load / (cuts / CUTS * [demand.mpps for demand in atom_demands]),
+        np.array([budget_us(demand.slo) for demand in atom_demands]),
     )
 
 
@@ -171,18 +171,18 @@ class _CoverProgram:
         """How many of them are new."""
         before = len(self.patterns)
         for pattern in found:
-            of = list(pattern)
-            ways = self._atoms.ways[of]
+            indices = list(pattern)
+            ways = self._atoms.ways[indices]
             more = int((ways > 1).sum())
-            classes = more + (more < len(of))
+            classes = more + (more < len(indices))
             fits = ways.sum() <= self._server.ways and classes < self._server.classes
             if pattern in self.patterns or not fits:
                 continue
             takes = (-1.0, -float(ways.sum()), -float(classes))
             rows = dict(zip(self._takes, takes, strict=True))
-            cuts = self._atoms.cuts[of]
+            cuts = self._atoms.cuts[indices]
             for demand, part, there in zip(
-                self._atoms.demand[of].tolist(), cuts / CUTS, presence(cuts), strict=True
+                self._atoms.demand[indices].tolist(), cuts / CUTS, presence(cuts), strict=True
             ):
                 rows |= {self._packets[demand]: part, self._presence[demand]: there}
             self.patterns[pattern] = self._program.column(0.0, rows, whole=True)
@@ -201,8 +201,8 @@ class _CoverProgram:
         found = self._program.solve(_SECONDS, gap=_GAP, enough=enough + _ROUNDING, nodes=_NODES)
         if found is None:
             return []
-        counts = {of: round(found.values[column]) for of, column in self.patterns.items()}
-        return [of for of, count in counts.items() for _ in range(count)]
+        counts = {pattern: round(found.values[column]) for pattern, column in self.patterns.items()}
+        return [pattern for pattern, count in counts.items() for _ in range(count)]
 
 
 def _alone(atoms: Atoms, switch_us: float) -> list[Pattern]:
@@ -225,7 +225,7 @@ def _of_cores(
         whole.setdefault((demand.slo.name, demand.at, int(atoms.ways[atom])), []).append(atom)
     found: list[Pattern] = []
     for cores in start:
-        left = {key: [*of] for key, of in whole.items()}
+        left = {key: [*indices] for key, indices in whole.items()}
         for core in cores:
             keys = [(part.slo, part.at, part.ways) for part in core.parts]
             if all(left.get(key) for key in keys):
@@ -281,14 +281,14 @@ def pairs(atoms: Atoms, prices: CorePrices, switch_us: float) -> Iterator[Patter
     """
     worth = atoms.worth(prices)
     least = prices.core * (1 - _NEARLY)
-    for one in np.nonzero(atoms.cuts == CUTS)[0].tolist():
-        if worth[one] + worth.max(initial=0.0) < least:
+    for atom in np.nonzero(atoms.cuts == CUTS)[0].tolist():
+        if worth[atom] + worth.max(initial=0.0) < least:
             continue
-        gain = _completed(atoms, worth, (one,), switch_us)
+        gain = _completed(atoms, worth, (atom,), switch_us)
         for last in np.argsort(-gain, kind="stable")[:_PAIRS]:
             if gain[last] < least:
                 break
-            yield tuple(sorted((one, int(last))))
+            yield tuple(sorted((atom, int(last))))
 
 
 def _completed(atoms: Atoms, worth: Floats, base: Pattern, switch_us: float) -> Floats:
@@ -300,24 +300,24 @@ def _completed(atoms: Atoms, worth: Floats, base: Pattern, switch_us: float) -> 
 
 def holds_with_each(atoms: Atoms, base: Pattern, switch_us: float) -> NDArray[np.bool_]:
     """Whether all keep their promises on a core with the base and one atom more, by atom."""
-    of = list(base)
-    load = atoms.load + atoms.load[of].sum()
-    fits = atoms.share + atoms.share[of].sum() <= 1 + _EPSILON
-    fits &= ~np.isin(atoms.demand, atoms.demand[of])
+    base_atoms = list(base)
+    load = atoms.load + atoms.load[base_atoms].sum()
+    fits = atoms.share + atoms.share[base_atoms].sum() <= 1 + _EPSILON
+    fits &= ~np.isin(atoms.demand, atoms.demand[base_atoms])
     at = np.nonzero(fits)[0]
     own, us = atoms.load[at], atoms.work_us[at]
-    squares = own**2 + (atoms.load[of] ** 2).sum()
-    work = own * us + (atoms.load[of] * atoms.work_us[of]).sum()
-    longest = np.maximum(us, atoms.work_us[of].max() if of else 0.0)
-    count = len(of) + 1
+    squares = own**2 + (atoms.load[base_atoms] ** 2).sum()
+    work = own * us + (atoms.load[base_atoms] * atoms.work_us[base_atoms]).sum()
+    longest = np.maximum(us, atoms.work_us[base_atoms].max() if base_atoms else 0.0)
+    count = len(base_atoms) + 1
 
     def added(own: Floats, us: Floats) -> Floats:
         return added_us(own, us, load[at], squares, work, longest, count, switch_us)
 
     in_time = added(own, us) <= atoms.budget_us[at]
-    for one in of:
-        late = added(np.full(len(at), atoms.load[one]), np.full(len(at), atoms.work_us[one]))
-        in_time &= late <= atoms.budget_us[one]
+    for atom in base_atoms:
+        late = added(np.full(len(at), atoms.load[atom]), np.full(len(at), atoms.work_us[atom]))
+        in_time &= late <= atoms.budget_us[atom]
     fits[at] = in_time
     return np.asarray(fits, dtype=np.bool_)
 
@@ -351,13 +351,13 @@ def _by_demand(atoms: Atoms, worth: Floats) -> Iterator[dict[int, int]]:
     sizes = np.ceil(np.minimum(1.0, atoms.share[within]) * _STEPS - _EPSILON).astype(int).tolist()
     options: dict[int, int] = {}
     demand, highest = -1, 0.0
-    for atom, of, size, value in zip(
+    for atom, atom_demand, size, value in zip(
         within.tolist(), atoms.demand[within].tolist(), sizes, worth[within].tolist(), strict=True
     ):
-        if of != demand:
+        if atom_demand != demand:
             if options:
                 yield options
-            options, demand, highest = {}, of, 0.0
+            options, demand, highest = {}, atom_demand, 0.0
         if value > highest:
             options[atom] = size
             highest = value

@@ -192,7 +192,7 @@ def _of_a_core(slo: Slo, limit: float, server: Server, model: CoreModel) -> Core
     ways = range(1, min(server.ways, len(slo.profile.share_by_ways)) + 1)
     for count in range(least, least + _MORE_PARTS + 1):
         mpps = slo.mpps / count
-        shares = tuple(load_of(slo, mpps, of) / limit for of in ways)
+        shares = tuple(load_of(slo, mpps, width) / limit for width in ways)
         demand = CoreDemand(slo, 0, mpps, limit, shares)
         if model.holds([demand.part(len(ways))]):
             return demand

@@ -122,9 +122,9 @@ def solve(
     )
 
 
-def at_least(rows: Sequence[int], of: Sequence[int], sign: int) -> dict[int, float]:
+def at_least(rows: Sequence[int], sizes: Sequence[int], sign: int) -> dict[int, float]:
     """How many have 1, 2, … ways or more, by the row of each."""
-    return {rows[ways]: sign * sum(one > ways for one in of) for ways in range(max(of))}
+    return {rows[ways]: sign * sum(size > ways for size in sizes) for ways in range(max(sizes))}
 
 
 def filled(cover: Cover, kinds: Sequence[SloGroup]) -> list[PlacedMachine]:
@@ -138,7 +138,7 @@ def filled(cover: Cover, kinds: Sequence[SloGroup]) -> list[PlacedMachine]:
     instances: list[Instance] = []
     for at, kind in enumerate(kinds):
         splits = Counter(
-            {split: of for (kind_at, split), of in cover.splits.items() if kind_at == at}
+            {split: count for (kind_at, split), count in cover.splits.items() if kind_at == at}
         )
         for (name, which), split in zip(kind.slos, splits.elements(), strict=True):
             instances += [Instance(name, which, ways) for ways in split]

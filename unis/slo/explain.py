@@ -42,7 +42,7 @@ def costs(workload: Workload, placement: Placement) -> list[str]:
     """What memory bandwidth costs each function, and what there is too little of, in sentences."""
     told: list[str] = []
     if workload.memory is not None:
-        slowed = {of.slo.profile.name: of.slowed for of in kept(workload, placement)}
+        slowed = {promise.slo.profile.name: promise.slowed for promise in kept(workload, placement)}
         each = ", ".join(f"{name} {part:.1%}" for name, part in sorted(slowed.items()))
         told.append(
             f"Functions use {workload.memory:.0%} of a socket's memory bandwidth at most, and pass "
@@ -81,7 +81,7 @@ def summary(placement: Placement, method: str) -> str:
     servers = f"{count} server{'s' if count != 1 else ''}, {method}, {placement.seconds:.2f} s"
     if placement.bound is None:
         return f"{servers}."
-    of = "" if all(refusal.tried for refusal in placement.refused) else " of what was tried"
+    tried = "" if all(refusal.tried for refusal in placement.refused) else " of what was tried"
     if count == placement.bound:
-        return f"{servers}: no placement{of} needs fewer (proven)."
-    return f"{servers}: no placement{of} needs fewer than {placement.bound} (proven)."
+        return f"{servers}: no placement{tried} needs fewer (proven)."
+    return f"{servers}: no placement{tried} needs fewer than {placement.bound} (proven)."

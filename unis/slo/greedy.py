@@ -25,7 +25,7 @@ class _Socket:
 
     def take(self, size: Size, times: int = 1) -> None:
         """Or gives back, with -1."""
-        self.left = Size(*(have - times * of for have, of in zip(self.left, size, strict=True)))
+        self.left = Size(*(have - times * part for have, part in zip(self.left, size, strict=True)))
         self.places -= times
 
 
@@ -67,7 +67,8 @@ class _Greedy:
         begun = len(self.machines), len(self._sockets)
         left = dict(self._left)
         for size in sizes:
-            socket = next((of for of in self._sockets if of.has(size)), None) or self._begin(size)
+            fits = (socket for socket in self._sockets if socket.has(size))
+            socket = next(fits, None) or self._begin(size)
             if socket is None:
                 for on, taken in placed:
                     on.machine.instances.pop()

@@ -79,19 +79,20 @@ class ProfilePart(Part):
         """With what is known of that name for what is not stated. ImpossibleProfileError."""
         stated = {
             "solo_mpps": self.solo_mpps,
-            "share_by_ways": tuple(of / 100 for of in self.percent_by_ways or ()),
+            "share_by_ways": tuple(percent / 100 for percent in self.percent_by_ways or ()),
             "p95_us_by_load": tuple(
                 (load / 100, us) for load, us in (self.p95_us_by_percent_of_load or {}).items()
             ),
             "cores": self.cores,
             "gbps_by_ways": tuple(self.gbps_by_ways or ()),
             "share_by_memory": tuple(
-                (used / 100, of / 100) for used, of in (self.percent_by_memory or {}).items()
+                (used / 100, percent / 100)
+                for used, percent in (self.percent_by_memory or {}).items()
             ),
             "source": self.source,
         }
         known = PROFILES.get(name, Profile(name, 1.0, (1.0,), ((1.0, 1.0),)))
-        return replace(known, **{key: of for key, of in stated.items() if of})  # type: ignore[arg-type]
+        return replace(known, **{key: value for key, value in stated.items() if value})  # type: ignore[arg-type]
 
 
 class SloPart(Part):
@@ -172,7 +173,7 @@ def _read(path: Path, *, slos: bool) -> ClusterFile:
         found = list(explained(error, document, WorkloadFile))
     if cluster is None or found or document.problems:
         located = [*document.problems, *map(document.located, found)]
-        raise ChainFileError(sorted(located, key=lambda one: one.line))
+        raise ChainFileError(sorted(located, key=lambda problem: problem.line))
     return cluster
 
 
@@ -180,8 +181,8 @@ def _cluster(file: WorkloadFile, found: list[Problem]) -> ClusterFile | None:
     for name, part in file.servers.items():
         _check_server(file, name, part, found)
     profiles: dict[str, Profile | None] = {**PROFILES}  # None: what is stated is none
-    for name, of in file.functions.items():
-        profiles[name] = _profile(name, of, found)
+    for name, stated in file.functions.items():
+        profiles[name] = _profile(name, stated, found)
     slos: list[Slo] = []
     for name, slo in file.slos.items():
         where: Location = ("slos", name, "function")
@@ -200,7 +201,9 @@ def _cluster(file: WorkloadFile, found: list[Problem]) -> ClusterFile | None:
     servers = tuple(part.server(name) for name, part in file.servers.items())
     workload = Workload(file.name, tuple(slos), servers, file.margin_percent / 100, file.memory)
     leases = {name: part.lease for name, part in file.servers.items() if part.on_demand}
-    return ClusterFile(workload, {name: of for name, of in profiles.items() if of}, leases)
+    return ClusterFile(
+        workload, {name: profile for name, profile in profiles.items() if profile}, leases
+    )
 
 
 def _check_server(file: WorkloadFile, name: str, part: ServerPart, found: list[Problem]) -> None:

@@ -90,7 +90,7 @@ class Online:
     def learn(self) -> None:
         """Makes prices anew; takes some tens of milliseconds, whatever the number of promises."""
         promised = Counter(kept.kind for kept in self._kept.values())
-        rooms = Counter({room: len(of) for room, of in self._rooms.items()})
+        rooms = Counter({room: len(keys) for room, keys in self._rooms.items()})
         self.learned = Learned(prices(self.servers, promised, rooms))
 
     def admit(self, slo: Slo) -> Admitted | Refusal:
@@ -113,10 +113,10 @@ class Online:
             self.learned.changes += 1
             self._kept[slo.name] = _PlacedPromise(replace(slo, count=1), kind, tuple(before))
             shifted = tuple(
-                Where(*key, one)
+                Where(*key, instance)
                 for key, instances in before.items()
-                for one in self.machines[key].instances
-                if one.slo != slo.name and one not in instances
+                for instance in self.machines[key].instances
+                if instance.slo != slo.name and instance not in instances
             )
             return Admitted(slo.name, tuple(self.where(slo.name)), shifted)
         return Refusal(slo.name, self._no_room(slo))
@@ -127,7 +127,7 @@ class Online:
         if kept is None:
             return False
         for key in kept.machines:
-            others = [one for one in self.machines[key].instances if one.slo != name]
+            others = [instance for instance in self.machines[key].instances if instance.slo != name]
             self._set(key, others)
         self.learned.changes += 1
         return True
@@ -191,20 +191,20 @@ class Online:
                 yield self._empty(server.name)
 
     def _empty(self, server: str) -> Room:
-        of = self._servers[server]
-        return server, of.places, of.ways
+        kind = self._servers[server]
+        return server, kind.places, kind.ways
 
     # ------------------------------------------------------------------ placing
 
     def _put_back(self, slo: Slo, key: Key, instance: Instance) -> None:
         server, number = key
-        of = self._servers.get(server)
-        if of is None or number >= of.count:
+        kind = self._servers.get(server)
+        if kind is None or number >= kind.count:
             raise ValueError(f"{slo.name} is on {server} {number}, which there is not")
         machine = self.machines.setdefault(key, PlacedMachine(server))
-        taken = sum(one.mask for one in machine.instances)
-        full = len(machine.instances) >= of.places
-        if full or taken & instance.mask or instance.first + instance.ways > of.ways:
+        taken = sum(other.mask for other in machine.instances)
+        full = len(machine.instances) >= kind.places
+        if full or taken & instance.mask or instance.first + instance.ways > kind.ways:
             raise ValueError(f"{slo.name} has no room on {server} {number}")
         self._set(key, [*machine.instances, instance])
 
@@ -242,8 +242,8 @@ class Online:
             instances.append(replace(instance, first=first))
         else:
             packed = PlacedMachine(key[0])
-            for one in (*instances, instance):
-                packed.add(one)
+            for member in (*instances, instance):
+                packed.add(member)
             instances = packed.instances
         self._set(key, instances)
 
@@ -258,8 +258,8 @@ class Online:
             self._returned[key[0]].append(key[1])
 
     def _room(self, key: Key) -> Room:
-        of, machine = self._servers[key[0]], self.machines[key]
-        return key[0], of.places - len(machine.instances), of.ways - machine.ways
+        kind, machine = self._servers[key[0]], self.machines[key]
+        return key[0], kind.places - len(machine.instances), kind.ways - machine.ways
 
     # ------------------------------------------------------------------ refusing
 
@@ -288,10 +288,10 @@ class Online:
         return False
 
 
-def _rounded_down(of: float) -> float:
+def _rounded_down(value: float) -> float:
     """To three digits."""
-    step = 10.0 ** (math.floor(math.log10(of)) - 2)
-    return math.floor(of / step) * step
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return math.floor(value / step) * step
 
 
 def _first(instance: Instance) -> int:
@@ -301,8 +301,8 @@ def _first(instance: Instance) -> int:
 def _gap(instances: Sequence[Instance], ways: int, wanted: int) -> int | None:
     """The first of so many free neighbouring ways; instances are in order."""
     free = 0
-    for one in instances:
-        if one.first - free >= wanted:
+    for instance in instances:
+        if instance.first - free >= wanted:
             return free
-        free = one.first + one.ways
+        free = instance.first + instance.ways
     return free if ways - free >= wanted else None

@@ -91,7 +91,7 @@ def proven(
     have = [room.places, *room.size]
     have[3] += room.places + 1 if have[3] else 0  # what rounding up may have taken
     units = (1, 1, 1, max(1, have[3]))  # so that numbers are of one order
-    rows = [program.row(-np.inf, of / unit) for of, unit in zip(have, units, strict=True)]
+    rows = [program.row(-np.inf, most / unit) for most, unit in zip(have, units, strict=True)]
     chosen = _useful(sizes, values, room)
     for at in chosen:
         takes = zip(rows, (1, *sizes[at]), units, strict=True)
@@ -150,8 +150,8 @@ class Catalogue:
     def __init__(self, demand: Demand) -> None:
         self._demand = demand
         flat = demand.ways.ravel()
-        self._at = {int(of): np.flatnonzero(flat == of) for of in np.unique(flat) if of}
-        self._memory = {of: demand.memory.ravel()[at] for of, at in self._at.items()}
+        self._at = {int(ways): np.flatnonzero(flat == ways) for ways in np.unique(flat) if ways}
+        self._memory = {ways: demand.memory.ravel()[at] for ways, at in self._at.items()}
 
     def cheapest(self, known: Worth) -> tuple[float, Split | Mixture]:
         """(what no split is cheaper than, that which is so cheap).
@@ -212,11 +212,11 @@ def unlisted(demand: Demand, known: Worth, between: int = _LEVELS) -> tuple[floa
     both = np.where(
         right, (least - second) * costs[:, :, None] + second * costs[:, None, :], np.inf
     )
-    at, one, other = np.unravel_index(both.argmin(), both.shape)
-    if both[at, one, other] < price:
-        price, level = float(both[at, one, other]), at
-        many = float(second[at, one, other])
-        parts = [(one, least - many), (other, many)]
+    at, base, other = np.unravel_index(both.argmin(), both.shape)
+    if both[at, base, other] < price:
+        price, level = float(both[at, base, other]), at
+        many = float(second[at, base, other])
+        parts = [(base, least - many), (other, many)]
     mixture = {
         Size(task.cores, int(way) + 1, int(memory[level, way])): count
         for way, count in parts

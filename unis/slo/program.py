@@ -119,11 +119,13 @@ class Program:
         if self._columns:
             costs, most, rows, whole = zip(*self._columns, strict=True)
             starts = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-            at = np.array([row for of in rows for row in of], np.int32)
-            values = np.array([value for of in rows for value in of.values()], np.float64)
+            indices = np.array([row for coefficients in rows for row in coefficients], np.int32)
+            values = np.array(
+                [value for coefficients in rows for value in coefficients.values()], np.float64
+            )
             self._solver.addCols(
                 len(costs), np.array(costs, np.float64), np.zeros(len(costs)),
-                np.array(most, np.float64), len(at), starts[:-1], at, values,
+                np.array(most, np.float64), len(indices), starts[:-1], indices, values,
             )  # fmt: skip
             first = self._column_count - len(costs)
             for column in (first + number for number, is_whole in enumerate(whole) if is_whole):

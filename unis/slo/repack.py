@@ -64,8 +64,8 @@ def choose(online: Online, threshold: float = THRESHOLD) -> Choice:
     """
     by_plan, bound = _by_plan(online)
     ways = (emptied(online), by_plan)
-    enough = [of for of in ways if of.freed > 0 and of.freed >= threshold * of.before]
-    taken = min(enough, key=lambda of: len(of.moves) / of.freed, default=None)
+    enough = [way for way in ways if way.freed > 0 and way.freed >= threshold * way.before]
+    taken = min(enough, key=lambda way: len(way.moves) / way.freed, default=None)
     return Choice(ways, taken, bound)
 
 
@@ -79,7 +79,7 @@ def packed(online: Online, repack: Repack) -> Online:
             machine.add(Instance(name, 0, ways))
             where[name].append((key, machine.instances[-1]))
     new = Online(online.servers, online.margin)
-    new.restore((slos[name], of) for name, of in where.items())
+    new.restore((slos[name], instances) for name, instances in where.items())
     new.learn()
     return new
 
@@ -88,7 +88,7 @@ def emptied(online: Online) -> Repack:
     """Machines with the fewest instances first, each as a whole or not at all."""
     servers = {server.name: server for server in online.servers}
     here: dict[Key, list[Piece]] = {
-        key: [(one.slo, one.ways) for one in machine.instances]
+        key: [(instance.slo, instance.ways) for instance in machine.instances]
         for key, machine in online.machines.items()
     }
     before = len(here)
@@ -104,24 +104,24 @@ def emptied(online: Online) -> Repack:
     equal: dict[Piece, list[Move]] = defaultdict(list)
     for move in moves:
         equal[move.slo, move.ways].append(move)
-    once = tuple(move for of in equal.values() for move in _joined(of))
-    return Repack("emptied", before, {key: tuple(of) for key, of in here.items()}, once)
+    once = tuple(move for group in equal.values() for move in _joined(group))
+    return Repack("emptied", before, {key: tuple(pieces) for key, pieces in here.items()}, once)
 
 
 def _joined(moves: Sequence[Move]) -> Iterator[Move]:
     """Of equal instances: what moved twice moved once, from its first machine to its last."""
     joined: list[Move] = []
     for move in moves:
-        before = next((at for at, one in enumerate(joined) if one.to == move.origin), None)
+        before = next((at for at, earlier in enumerate(joined) if earlier.to == move.origin), None)
         if before is None:
             joined.append(move)
         else:
             joined[before] = replace(joined[before], to=move.to)
-    yield from (one for one in joined if one.origin != one.to)
+    yield from (move for move in joined if move.origin != move.to)
 
 
 def _into(
-    servers: Mapping[str, Server], here: Mapping[Key, Sequence[Piece]], of: Key
+    servers: Mapping[str, Server], here: Mapping[Key, Sequence[Piece]], source: Key
 ) -> list[tuple[Piece, Key]] | None:
     """A machine for each instance of one, the tightest that has room; None: not for all."""
     left = {
@@ -130,12 +130,12 @@ def _into(
             servers[key[0]].ways - sum(ways for _, ways in parts),
         ]
         for key, parts in here.items()
-        if key != of
+        if key != source
     }
     found: list[tuple[Piece, Key]] = []
-    for part in sorted(here[of], key=lambda part: -part[1]):
+    for part in sorted(here[source], key=lambda part: -part[1]):
         fits = ((free - part[1], key) for key, (places, free) in left.items() if places > 0)
-        best = min((one for one in fits if one[0] >= 0), default=None)
+        best = min((fit for fit in fits if fit[0] >= 0), default=None)
         if best is None:
             return None
         left[best[1]][0] -= 1
@@ -156,7 +156,9 @@ def _by_plan(online: Online) -> tuple[Repack, int]:
     machines = filled(cover, kinds)
     splits: dict[str, Split] = {}
     for at, kind in enumerate(kinds):
-        counts = Counter({split: count for (of, split), count in cover.splits.items() if of == at})
+        counts = Counter(
+            {split: count for (kind_at, split), count in cover.splits.items() if kind_at == at}
+        )
         splits |= dict(_kept_splits([name for name, _ in kind.slos], online, counts))
     return _matched(online, machines, splits), cover.fewest
 
@@ -168,7 +170,7 @@ def _kept_splits(
     left = Counter(counts)
     others: list[str] = []
     for name in names:
-        split = tuple(sorted((of.instance.ways for of in online.where(name)), reverse=True))
+        split = tuple(sorted((place.instance.ways for place in online.where(name)), reverse=True))
         if left[split] > 0:
             left[split] -= 1
             yield name, split
@@ -185,21 +187,21 @@ def _matched(online: Online, then: Sequence[PlacedMachine], splits: Mapping[str,
     moves: list[Move] = []
     moving: list[tuple[Piece, Key | None]] = []
     for key, machine in online.machines.items():
-        for one in machine.instances:
-            part = (one.slo, one.ways)
+        for instance in machine.instances:
+            part = (instance.slo, instance.ways)
             if wanted[part] <= 0:
                 moves.append(Move(*part, key, None))  # its promise is split in another way
                 continue
             wanted[part] -= 1
-            if places.get(key, Counter())[one.ways] > 0:
-                places[key][one.ways] -= 1
+            if places.get(key, Counter())[instance.ways] > 0:
+                places[key][instance.ways] -= 1
                 after[key].append(part)
             else:
                 moving.append((part, key))
     moving += [(part, None) for part in wanted.elements()]
     free: dict[int, list[Key]] = defaultdict(list)
-    for key, of in places.items():
-        for ways in of.elements():
+    for key, pieces in places.items():
+        for ways in pieces.elements():
             free[ways].append(key)
     for part, begun in moving:
         to = free[part[1]].pop()
@@ -216,18 +218,18 @@ def _same_machines(online: Online, then: Sequence[PlacedMachine]) -> dict[Key, C
     for key, machine in online.machines.items():
         running[key[0], _pattern(machine)].append(key)
     common = [
-        (-(Counter(of[1]) & Counter(to[1])).total(), len(of[1]), of, to)
-        for of in running
+        (-(Counter(old[1]) & Counter(to[1])).total(), len(old[1]), old, to)
+        for old in running
         for to in planned
-        if of[0] == to[0]
+        if old[0] == to[0]
     ]
     heapq.heapify(common)
     found: dict[Key, Counter[int]] = {}
     while common:
-        _, _, of, to = heapq.heappop(common)
-        while running[of] and planned[to]:
+        _, _, old, to = heapq.heappop(common)
+        while running[old] and planned[to]:
             planned[to] -= 1
-            found[running[of].pop()] = Counter(to[1])
+            found[running[old].pop()] = Counter(to[1])
     taken = {*online.machines}
     for (server, pattern), count in planned.items():
         number = 0
@@ -240,4 +242,4 @@ def _same_machines(online: Online, then: Sequence[PlacedMachine]) -> dict[Key, C
 
 
 def _pattern(machine: PlacedMachine) -> tuple[int, ...]:
-    return tuple(sorted((one.ways for one in machine.instances), reverse=True))
+    return tuple(sorted((instance.ways for instance in machine.instances), reverse=True))

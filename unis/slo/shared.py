@@ -130,9 +130,9 @@ def _apart(
     cores: list[Core] = []
     for number in range(groups):
         problem.report(f"promises, group {number + 1} of {groups}")
-        of = demands[number::groups]
-        starts = [_first_fit(problem, of, full) for full in _FULLNESS]
-        found = problem.cover(of, starts, whole=False)
+        group = demands[number::groups]
+        starts = [_first_fit(problem, group, full) for full in _FULLNESS]
+        found = problem.cover(group, starts, whole=False)
         cores += found or min(starts, key=lambda start: len(problem.machines(start)))
     return problem.machines(cores), _bound(problem, demands)
 
@@ -143,7 +143,7 @@ def _bound(problem: _PackingProblem, demands: Sequence[CoreDemand]) -> int:
     for demand in demands:
         promises[demand.slo.name, demand.at].append(demand)
     # Of one in several instances: all of it with so many ways, were it not cut.
-    shares = [tuple(share * len(of) for share in of[0].shares) for of in promises.values()]
+    shares = [tuple(share * len(parts) for share in parts[0].shares) for parts in promises.values()]
     return math.ceil(_pooled(shares, problem.server)[0] - _EPSILON)
 
 
@@ -161,8 +161,8 @@ def _pooled(
     program = Program()
     ways, cores = program.row(), program.row()
     program.column(1.0, {ways: float(server.ways), cores: full * server.places})
-    for shares, of in kinds.items():
-        row = program.row(len(of), len(of))
+    for shares, indices in kinds.items():
+        row = program.row(len(indices), len(indices))
         for count, share in enumerate(shares, 1):
             program.column(0.0, {ways: -float(count), cores: -share, row: 1.0})
     found = program.solve(relaxed=True)
@@ -170,11 +170,11 @@ def _pooled(
         raise AssertionError("as many machines as one likes hold all of it")
     chosen = [1] * len(wanted)
     values = iter(found.values[1:])
-    for shares, of in kinds.items():
+    for shares, indices in kinds.items():
         counts = {count: next(values) for count in range(1, len(shares) + 1)}
         most = max(count for count, value in counts.items() if value > _EPSILON)
         some = [count for count, value in counts.items() for _ in range(round(value))]
-        for at, count in zip(of, [*some, *[most] * len(of)], strict=False):
+        for at, count in zip(indices, [*some, *[most] * len(indices)], strict=False):
             chosen[at] = count
     return found.objective, chosen
 
@@ -186,10 +186,10 @@ def _first_fit(problem: _PackingProblem, demands: Sequence[CoreDemand], full: fl
     parts = [
         next(
             part
-            for at in range(of, len(demand.shares) + 1)
+            for at in range(least, len(demand.shares) + 1)
             if problem.model.holds([part := demand.part(at)])
         )
-        for demand, of in zip(demands, ways, strict=True)
+        for demand, least in zip(demands, ways, strict=True)
     ]
     # Ways of one core, so that no machine is lopsided.
     most = min(server.ways, -(-server.ways * 2 // server.cores))
@@ -232,8 +232,8 @@ def _by_ways(cores: Sequence[Core], server: Server) -> list[list[Core]]:
     for core in cores:
         by_ways[core.ways].append(core)
     kinds = [
-        SloGroup(((ways,),), tuple((str(ways), at) for at in range(len(of))))
-        for ways, of in by_ways.items()
+        SloGroup(((ways,),), tuple((str(ways), at) for at in range(len(alike))))
+        for ways, alike in by_ways.items()
     ]
     many = replace(server, count=len(cores))
     places = [
@@ -242,7 +242,7 @@ def _by_ways(cores: Sequence[Core], server: Server) -> list[list[Core]]:
     ]
     machines: list[list[Core]] = [[] for _ in places]
     for core in sorted(cores, key=lambda core: -core.classes):
-        free = [at for at, of in enumerate(places) if of[core.ways]]
+        free = [at for at, place in enumerate(places) if place[core.ways]]
         at = min(free, key=lambda at: (_classes(machines[at]), at))
         places[at][core.ways] -= 1
         machines[at].append(core)
@@ -257,7 +257,7 @@ def _by_classes(cores: Sequence[Core], server: Server) -> list[list[Core]]:
             machine
             for machine in machines
             if len(machine) < server.places
-            and sum(of.ways for of in machine) + core.ways <= server.ways
+            and sum(other.ways for other in machine) + core.ways <= server.ways
             and _classes(machine) + core.classes < server.classes
         )
         machine = next(fits, None)
@@ -274,8 +274,8 @@ def _masked(cores: Sequence[Core], server: Server, slos: Mapping[str, Slo]) -> l
     first = 0
     for at, core in enumerate(cores):
         single = [part for part in core.parts if part.ways == 1]
-        one = len(single) if at in together else 0
-        joint, first = ((1 << one) - 1) << first, first + one
+        width = len(single) if at in together else 0
+        joint, first = ((1 << width) - 1) << first, first + width
         parts: list[CoreShare] = []
         for part in core.parts:
             if part.ways == 1 and joint:

@@ -77,7 +77,7 @@ class Task:
     def sizes(self, split: Split) -> tuple[Size, ...]:
         """Of each instance."""
         memory = self.memory(np.array([split], np.int64))[0].tolist()
-        return tuple(Size(self.cores, *of) for of in zip(split, memory, strict=True))
+        return tuple(Size(self.cores, *needed) for needed in zip(split, memory, strict=True))
 
     def passed(self, ways: Ints) -> npt.NDArray[np.float64]:
         """Mpps of each row's instances; ways of 0 are none."""
@@ -140,8 +140,11 @@ def problem_of(workload: Workload) -> tuple[SocketProblem, list[Refusal]]:
             continue
         slos[task].append(slo)
     alike = [
-        replace(demands[task], slos=tuple((slo.name, at) for slo in of for at in range(slo.count)))
-        for task, of in slos.items()
+        replace(
+            demands[task],
+            slos=tuple((slo.name, at) for slo in group for at in range(slo.count)),
+        )
+        for task, group in slos.items()
     ]
     return SocketProblem(alike, workload.servers, rooms), refused
 

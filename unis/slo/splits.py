@@ -73,13 +73,13 @@ def rates(slo: Slo, margin: float, ways: int, memory: float | None = None) -> tu
     """
     load, part = pace(slo, margin, memory)
     alone = slo.profile.solo_mpps * part * load
-    return tuple(alone * slo.profile.share(of) for of in range(1, ways + 1))
+    return tuple(alone * slo.profile.share(number) for number in range(1, ways + 1))
 
 
 def draws(slo: Slo, margin: float, ways: int, memory: float) -> tuple[float, ...]:
     """GB/s that an instance moves with those rates: a packet as much as at the full rate."""
     load, part = pace(slo, margin, memory)
-    return tuple(slo.profile.gbps(of) * part * load for of in range(1, ways + 1))
+    return tuple(slo.profile.gbps(number) * part * load for number in range(1, ways + 1))
 
 
 def splits_of(slo: Slo, margin: float, ways: int) -> tuple[Split, ...]:
@@ -118,7 +118,7 @@ def passes(by_ways: tuple[float, ...], split: Split) -> float:
 def _useful(by_ways: tuple[float, ...]) -> tuple[int, ...]:
     """Numbers of ways with which an instance passes more than with one way less."""
     return tuple(
-        at + 1 for at, of in enumerate(by_ways) if at == 0 or of > by_ways[at - 1] + ENOUGH
+        at + 1 for at, rate in enumerate(by_ways) if at == 0 or rate > by_ways[at - 1] + ENOUGH
     )
 
 
@@ -147,9 +147,9 @@ def _is_minimal(by_ways: tuple[float, ...], split: Split, mpps: float) -> bool:
     """Whether no instance can be left out, nor have a way less."""
     total = passes(by_ways, split)
     for ways in {*split}:
-        of = by_ways[ways - 1]
+        rate = by_ways[ways - 1]
         less = by_ways[ways - 2] if ways > 1 else 0.0
-        if total - of + less >= mpps - ENOUGH:
+        if total - rate + less >= mpps - ENOUGH:
             return False
     return True
 

@@ -38,9 +38,9 @@ def problems(workload: Workload, placement: Placement) -> Iterator[str]:
             yield from _wrong_socket(on, instances, server, slos)
             if workload.memory is not None:
                 gbps = sum(
-                    _gbps(slos[of.slo], of.ways, split[of.slo, of.at])
-                    for of in instances
-                    if of.slo in slos
+                    _gbps(slos[instance.slo], instance.ways, split[instance.slo, instance.at])
+                    for instance in instances
+                    if instance.slo in slos
                 )
                 most = workload.memory * (server.memory_gbps or 0.0)
                 if gbps > most * (1 + _TOLERANCE):
@@ -52,7 +52,7 @@ def problems(workload: Workload, placement: Placement) -> Iterator[str]:
             profile, p95_us = slos[name].profile, slos[name].p95_us
             speed = 1.0 if workload.memory is None else _speed(profile, workload.memory)
             load = max(0.0, _load(profile, p95_us * speed) - workload.margin)
-            passed[name, at] = load * speed * sum(_alone(profile, of) for of in ways)
+            passed[name, at] = load * speed * sum(_alone(profile, number) for number in ways)
     yield from _not_kept(workload, placement, passed)
 
 
@@ -81,7 +81,9 @@ def _wrong_socket(
     where: str, instances: Sequence[Instance], server: Server, slos: Mapping[str, Slo]
 ) -> Iterator[str]:
     """Cores, classes, and the cache: masks of neighbouring ways, of which no two overlap."""
-    cores = sum(slos[of.slo].profile.cores if of.slo in slos else 1 for of in instances)
+    cores = sum(
+        slos[instance.slo].profile.cores if instance.slo in slos else 1 for instance in instances
+    )
     if cores > server.cores:
         wanted = "" if cores == len(instances) else f" of {cores} cores"
         yield f"{where}: {len(instances)} instances{wanted} on {server.cores} cores"
@@ -116,7 +118,7 @@ def _gbps(slo: Slo, ways: int, split: Sequence[int]) -> float:
         return float("inf")
     alone = _alone(profile, ways)
     bytes_a_packet = profile.gbps_by_ways[min(ways, len(profile.gbps_by_ways)) - 1] / alone
-    return bytes_a_packet * slo.mpps * alone / sum(_alone(profile, of) for of in split)
+    return bytes_a_packet * slo.mpps * alone / sum(_alone(profile, number) for number in split)
 
 
 def _speed(profile: Profile, memory: float) -> float:
@@ -214,8 +216,8 @@ def _wrong_core(where: str, core: Core, slos: Mapping[str, Slo], switch_us: floa
         if load > left * _load(profile, slos[part.slo].p95_us) + _TOLERANCE:
             yield f"{where}: {part.slo} has a load of {load / left:.2f} of what others leave it"
     # By load, packets wait no longer in the mean than 95 % of them may take beyond the least.
-    allowed = [slos[of.slo].p95_us - p.p95_us_by_load[0][1]
-               for of, p in zip(core.parts, profiles, strict=True)]  # fmt: skip
+    allowed = [slos[part.slo].p95_us - p.p95_us_by_load[0][1]
+               for part, p in zip(core.parts, profiles, strict=True)]  # fmt: skip
     waits = _weighted_waits(loads, costs, switch_us)
     if waits > sum(load * us for load, us in zip(loads, allowed, strict=True)):
         names = ", ".join(part.slo for part in core.parts)

@@ -43,9 +43,10 @@ def dma(found: CacheHardware) -> Finding:
     if not io.masks:
         return fine(_DMA, io.told)
     ways = {ident: cache.ways for ident, cache in found.caches.items()}
-    ways |= {at: cache.ways for cache in found.info.of_level("L3") for at in cache.domains}
+    ways |= {domain: cache.ways for cache in found.info.of_level("L3") for domain in cache.domains}
     masks = ", ".join(
-        f"L3 {at} {row(mask, ways.get(at, mask.bit_length()))}" for at, mask in io.masks.items()
+        f"L3 {domain} {row(mask, ways.get(domain, mask.bit_length()))}"
+        for domain, mask in io.masks.items()
     )
     if io.source != "assumed":
         return fine(_DMA, f"{io.told}: {masks}")
