@@ -292,6 +292,7 @@ OTHER: dict[type[BaseModel], Data] = {
         "occupancy": False,
         "lead_us": 3,
         "max_wait_us": 700,
+        "max_delay_us": 50,
         "cost": "static",
         "quota": 300,
         "idle_us": 30,
