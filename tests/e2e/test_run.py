@@ -135,7 +135,8 @@ class TestUnderEachController:
         now = running.ps()["stats"]["controller"]
         other = "handover" if now == "CONTROLLER_SIGNAL" else "signal"
         running.unis("policy", "other")
-        assert "controller" not in running.ps()["stats"], "the kernel decides"
+        assert running.ps()["stats"]["controller"] == "CONTROLLER_UNSPECIFIED"
+        assert "controller" not in running.unis("top", running.name, "--count", "1")
         running.unis("policy", "unis", "--controller", other)
         stats = running.ps()["stats"]
         assert (stats["policy"], stats["controller"]) == (
