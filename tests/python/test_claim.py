@@ -103,7 +103,8 @@ def test_too_few_hugepages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_root_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "run it with sudo" in refused(tmp_path, "one", 1, code=2)
+    monkeypatch.setattr(sys, "argv", ["/bin/true", "up", "my file.yaml"])
+    assert "run `sudo /bin/true up 'my file.yaml'`" in refused(tmp_path, "one", 1, code=2)
 
 
 def test_a_full_disk_is_told_and_leaves_no_run(

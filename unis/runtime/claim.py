@@ -10,7 +10,7 @@ from unis.plan.model import Plan
 from unis.runtime import hugepages
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, damages, machine_lock
-from unis.runtime.errors import LaunchError
+from unis.runtime.errors import LaunchError, as_root
 from unis.runtime.files import written
 from unis.runtime.folders import port_parts
 from unis.runtime.interrupts import Interrupts
@@ -36,7 +36,7 @@ def claim(
     """
     if os.geteuid() != 0:
         raise LaunchError(
-            "UNiS needs root, for hugepages and real-time scheduling: run it with sudo"
+            f"UNiS needs root, for hugepages and real-time scheduling: run `{as_root()}`"
         )
     with machine_lock():
         with switch.deferred():

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from unis.runtime.errors import NotAllowedError
+from unis.runtime.errors import NotAllowedError, as_root
 from unis.runtime.files import (
     LOCK_SECONDS,
     is_ours,
@@ -106,7 +106,7 @@ class RunDirectory:
         return RunState.parse(text)
 
     def _not_allowed(self) -> NotAllowedError:
-        return NotAllowedError(f"only root may look at run `{self.name}`: run this with sudo")
+        return NotAllowedError(f"only root may look at run `{self.name}`: run `{as_root()}`")
 
     def write(self, state: RunState) -> None:
         """Replaces the state."""

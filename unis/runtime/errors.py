@@ -1,6 +1,9 @@
 """Why a chain is not run, or no longer."""
 
+import os
+import shlex
 import signal
+import sys
 
 from unis.errors import UnisError
 
@@ -18,6 +21,12 @@ class RunFailedError(UnisError):
 
 class NotAllowedError(UnisError):
     """Something that only root, or another user, may look at."""
+
+
+def as_root() -> str:
+    """The same command as root, by its path: the PATH of sudo may lack `unis`."""
+    script = os.access(sys.argv[0], os.X_OK)  # else a module, by `python -m`
+    return shlex.join(["sudo", *(sys.argv if script else [sys.executable, *sys.orig_argv[1:]])])
 
 
 def internal_error(error: BaseException | None) -> str:

@@ -7,6 +7,7 @@ from unis.isolate.info import CacheInfo
 from unis.isolate.masks import row
 from unis.isolate.tree import DEFAULT_PLACE
 from unis.runtime.doctor.finding import Finding, fine, note
+from unis.runtime.errors import as_root
 
 _ISOLATION, _DMA = "cache isolation", "DMA ways"
 _INSTEAD = "uv run python -m evaluation cache"  # an emulation
@@ -16,7 +17,7 @@ _MEANING = "functions push each other's data out of the last-level cache; classe
 def isolation(found: CacheHardware) -> Finding:
     """Can classes of service be had (CAT, CDP, MBA, monitoring, io_alloc)?"""
     if found.trouble:
-        return note(_ISOLATION, found.trouble, _MEANING, "sudo unis doctor")
+        return note(_ISOLATION, found.trouble, _MEANING, as_root())
     if not found.supported:
         return note(
             _ISOLATION,

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def permission() -> Finding:
         "permission",
         f"user {os.geteuid()}",
         "hugepages and real-time scheduling of other processes need root",
-        "sudo unis up FILE",
+        f"sudo {sys.argv[0]} up FILE",
     )
 
 
@@ -73,7 +74,7 @@ def capabilities() -> Finding:
         f"without {', '.join(capability.name for capability in lacking)}",
         "; ".join(f"{capability.name}: {capability.why}" for capability in lacking)
         + (" (of a port as source or sink only)" if ports_only else ""),
-        "sudo unis up FILE; in a container, grant them: "
+        f"sudo {sys.argv[0]} up FILE; in a container, grant them: "
         + " ".join(f"--cap-add={capability.name.upper()}" for capability in lacking),
     )
 

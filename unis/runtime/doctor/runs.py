@@ -6,7 +6,7 @@ from pathlib import Path
 from unis.plan.cpus import format_cpu_list
 from unis.runtime.directory import RunDirectory, all_runs, damages
 from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
-from unis.runtime.errors import NotAllowedError
+from unis.runtime.errors import NotAllowedError, as_root
 from unis.runtime.state import Phase, RunState
 
 
@@ -15,7 +15,7 @@ def runs() -> Iterator[Finding]:
     try:
         found, damaged = all_runs(), damages()
     except NotAllowedError as error:
-        yield note("runs", "not visible to this user", str(error), "sudo unis doctor")
+        yield note("runs", "not visible to this user", str(error), as_root())
         return
     for damage in damaged.values():
         yield note("runs", "notes are damaged", damage, "pgrep -af unis-")
