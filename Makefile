@@ -27,7 +27,7 @@ SANITIZED = base cache histogram contract simulator scheduler trace timer monito
 THREAD_SANITIZED = base histogram scheduler trace monitor controller platform memif_region run
 # Compute for long. Instrumented they leave out SLOW, which is like what they keep, but longer.
 HEAVY = simulator scheduler
-SLOW = GraphTest.*:OnlineCostTest.*:LazyTest.DecidesAs*:RandomScenarioTest.ACore*:RandomScenarioTest.RunsOf*:\
+SLOW = GraphTest.*:RandomGraphTest.OnOneCore*:OnlineCostTest.*:LazyTest.DecidesAs*:RandomScenarioTest.ACore*:RandomScenarioTest.RunsOf*:\
   Chains/JumpTest.*:SimulationTest.Saturated*:SimulationTest.StartingThe*:ServiceCpuTest.EveryPolicy*
 SINGLE_THREADED = SchedulerModelTest.*:PathsTest.*:ReplayTest.*:CrewPropertyTest.*
 # Has no second thread, or waits for seconds, or asks how fast packets pass.
