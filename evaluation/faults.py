@@ -59,7 +59,7 @@ class Strike:
         return f"{self.how} {self.target}"
 
 
-Fault = tuple[Strike, ...]  # one strike, or two at once
+InjectedFault = tuple[Strike, ...]  # one strike, or two at once
 
 
 class FaultOutcome(BaseModel):
@@ -90,7 +90,7 @@ class FaultsResult(BaseModel):
     failures: list[FaultOutcome]
 
 
-def draw_fault(dice: random.Random, *, with_source: bool) -> Fault:
+def draw_fault(dice: random.Random, *, with_source: bool) -> InjectedFault:
     """Three strikes in four hit a function or the source, the others a part of the run.
 
     One fault in five has two strikes. `with_source`: a separate process sends the packets.
@@ -111,7 +111,7 @@ def draw_fault(dice: random.Random, *, with_source: bool) -> Fault:
     return (first, second)
 
 
-def ends_the_run(fault: Fault) -> bool:
+def ends_the_run(fault: InjectedFault) -> bool:
     """Whether it hits engine, launcher or guard, without which a run ends."""
     return any(strike.target in PARTS for strike in fault)
 
@@ -263,7 +263,7 @@ class FaultInjector:
         name = " and ".join(str(strike) for strike in fault)
         return FaultOutcome(fault=name, ends_the_run=ends, seconds=seconds, wrong=wrong)
 
-    def _check_end(self, fault: Fault, state: RunState) -> list[str]:
+    def _check_end(self, fault: InjectedFault, state: RunState) -> list[str]:
         if {"launcher", "guard"} <= {strike.target for strike in fault}:
             self._command("down")  # neither is left to undo the run
         with contextlib.suppress(TimeoutError):
@@ -274,7 +274,7 @@ class FaultInjector:
         devices = [str(_DEVICES / self._device)] if self._has_device() else []
         return leaks(state, self._rt_runtime_before) + devices
 
-    def _check_recovery(self, fault: Fault, state: RunState, before: pb.Stats) -> list[str]:
+    def _check_recovery(self, fault: InjectedFault, state: RunState, before: pb.Stats) -> list[str]:
         killed = {strike.target for strike in fault if strike.how != "stop"}
         if SOURCE in killed:  # nothing of UNiS restarts it; the chains wait for it
             self._end_source()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from evaluation.paper import arms
 from evaluation.paper.case import MAIN
 from evaluation.paper.cases import DETAILED_LENGTH
-from evaluation.paper.figure import Chain, FigureAndRows, Findings, spread_at
+from evaluation.paper.figure import FigureAndRows, Findings, MeasuredCase, spread_at
 from evaluation.paper.judging import (
     at_least,
     at_most,
@@ -120,7 +120,7 @@ _SWITCHES, _CPU = "context switches of a function, 1/s", "% of the CPU"
 _LESS = "the time of switches by priority is lost to all functions; the difference is small"
 
 
-def _switches(chains: Sequence[Chain]) -> tuple[Verdict, str]:
+def _switches(chains: Sequence[MeasuredCase]) -> tuple[Verdict, str]:
     by_paper_k = _by_paper_k(chains, arms.PRIORITY, context_switches)
     handed = _by_paper_k(chains, arms.HANDOVER, context_switches)
     return at_most(by_paper_k, _HALF), (
@@ -129,7 +129,7 @@ def _switches(chains: Sequence[Chain]) -> tuple[Verdict, str]:
     )
 
 
-def _cpu_of_slowest(chains: Sequence[Chain]) -> tuple[Verdict, str]:
+def _cpu_of_slowest(chains: Sequence[MeasuredCase]) -> tuple[Verdict, str]:
     by_paper_k = {
         arm: _by_paper_k(chains, arm, slowest_cpu_share)
         for arm in (arms.PRIORITY, arms.K[16], arms.K[24])
@@ -144,7 +144,7 @@ def _cpu_of_slowest(chains: Sequence[Chain]) -> tuple[Verdict, str]:
 
 
 def _by_paper_k(
-    chains: Sequence[Chain], arm: str, quantity: Callable[[ArmWindow], float]
+    chains: Sequence[MeasuredCase], arm: str, quantity: Callable[[ArmWindow], float]
 ) -> Ratio | None:
     return pooled([ratios_of(measured, arm, arms.PAPER_K, quantity) for _, measured in chains])
 
@@ -209,7 +209,7 @@ def _misses(measured: Measured, arm: str) -> dict[str, float]:
     }
 
 
-def _detailed(chains: Sequence[Chain]) -> list[Chain]:
+def _detailed(chains: Sequence[MeasuredCase]) -> list[MeasuredCase]:
     """One chain per cost: of the length that the paper shows, or of the nearest length."""
     costs = dict.fromkeys(case.cost for case, _ in chains)
     return [
@@ -221,7 +221,7 @@ def _detailed(chains: Sequence[Chain]) -> list[Chain]:
     ]
 
 
-def _bars(chain: Chain, quantity: Callable[[ArmWindow], float], y: str) -> Plot:
+def _bars(chain: MeasuredCase, quantity: Callable[[ArmWindow], float], y: str) -> Plot:
     case, measured = chain
     points = [spread_at(_short(arm), measured.values(arm, quantity)) for arm in _SHOWN]
     return Plot(
@@ -237,5 +237,5 @@ def _short(arm: str) -> str:
     return arm.replace("cooperative/", "k = ")
 
 
-def _rows(key: str, chains: Sequence[Chain]) -> list[ResultRow]:
+def _rows(key: str, chains: Sequence[MeasuredCase]) -> list[ResultRow]:
     return [row(key, case, measured, arm) for case, measured in chains for arm in _SHOWN]

@@ -16,7 +16,7 @@ from evaluation.paper.case import (
     TUNED,
     Case,
 )
-from evaluation.paper.figure import Chain, FigureAndRows, Findings, ratio_at
+from evaluation.paper.figure import FigureAndRows, Findings, MeasuredCase, ratio_at
 from evaluation.paper.judging import at_least, at_most, combined, interval_text, pooled
 from evaluation.paper.measured import ArmWindow, Measured, ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Verdict
@@ -152,7 +152,7 @@ def fig5(findings: Findings) -> FigureAndRows:
 _OVERLOAD = "for some costs the chains did not keep up with that load for long enough"
 
 
-def _in_order(chains: Sequence[Chain]) -> str:
+def _in_order(chains: Sequence[MeasuredCase]) -> str:
     return (
         "functions that yield run in chain order here, because each goes to the end of the CPU's "
         f"queue; and a switch by priority takes {switch_us(chains):.0f} µs"

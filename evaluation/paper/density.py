@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluation.paper import arms
 from evaluation.paper.case import MAIN, TUNED, Case
-from evaluation.paper.figure import Chain, FigureAndRows, Findings
+from evaluation.paper.figure import FigureAndRows, Findings, MeasuredCase
 from evaluation.paper.judging import at_least, combined
 from evaluation.paper.measured import Measured
 from evaluation.paper.results import Figure, Plot, Point, ResultRow
@@ -23,7 +23,7 @@ _RESAMPLES = 400
 _SEED = 1  # the same windows give the same intervals
 _CONFIDENCE = 0.998  # of each of some twenty targets: 95 % for all
 
-Curve = Mapping[int, float]  # Mpps by length
+MppsByLength = Mapping[int, float]  # Mpps by length
 # The window set in which two arms are compared.
 _PAIRS = {(arms.PRIORITY, arms.PAPER_K): MAIN, (arms.HANDOVER, arms.BEST): TUNED}
 
@@ -92,7 +92,7 @@ def _handed(rows: Sequence[ResultRow]) -> str:
 
 
 def _rows(
-    chains: Sequence[Chain], targets: Sequence[float], arm: str, base: str, window_set: str
+    chains: Sequence[MeasuredCase], targets: Sequence[float], arm: str, base: str, window_set: str
 ) -> list[ResultRow]:
     """A row per arm and target. `length`: the whole functions that fit."""
     case, measured = chains[0]
@@ -158,7 +158,7 @@ def _windows(measured: Measured, arm: str, window_set: str) -> list[float]:
     return measured.mpps(arm, window_set)
 
 
-def _curve(chains: Sequence[Chain], arm: str, window_set: str) -> Curve:
+def _curve(chains: Sequence[MeasuredCase], arm: str, window_set: str) -> MppsByLength:
     return {
         case.length: statistics.median(_windows(measured, arm, window_set))
         for case, measured in chains
@@ -166,8 +166,8 @@ def _curve(chains: Sequence[Chain], arm: str, window_set: str) -> Curve:
 
 
 def _drawn(
-    chains: Sequence[Chain], arm: str, base: str, window_set: str
-) -> list[tuple[Curve, Curve]]:
+    chains: Sequence[MeasuredCase], arm: str, base: str, window_set: str
+) -> list[tuple[MppsByLength, MppsByLength]]:
     """Both curves from resampled rounds, the same rounds for both."""
     generator = np.random.default_rng(_SEED)
     both = {
@@ -177,7 +177,7 @@ def _drawn(
         )
         for case, measured in chains
     }
-    curves: list[tuple[Curve, Curve]] = []
+    curves: list[tuple[MppsByLength, MppsByLength]] = []
     for _ in range(_RESAMPLES):
         draws = {
             length: generator.integers(len(mpps), size=len(mpps))
@@ -191,7 +191,7 @@ def _drawn(
     return curves
 
 
-def _targets(curve: Curve) -> list[float]:
+def _targets(curve: MppsByLength) -> list[float]:
     """A few round numbers of Mpps within the measured range."""
     least, most = min(curve.values()), max(curve.values())
     if most <= 0:
@@ -206,7 +206,7 @@ def _targets(curve: Curve) -> list[float]:
     ]
 
 
-def density(curve: Curve, target: float) -> float:
+def density(curve: MppsByLength, target: float) -> float:
     """The number of functions that pass `target` Mpps, interpolated on the time per packet.
 
     The time per packet is made to rise with the length: a shorter chain can pass what a longer one

@@ -9,7 +9,7 @@ from evaluation.paper.results import Figure, Point, ResultRow
 from evaluation.paper.scale import Scale
 from unis.measure.paired import Quartiles, Ratio
 
-Chain = tuple[Case, Measured]
+MeasuredCase = tuple[Case, Measured]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Findings:
         default_factory=dict
     )  # Mpps by case and arm
 
-    def chains(self, figure: str) -> list[Chain]:
+    def chains(self, figure: str) -> list[MeasuredCase]:
         """The measured cases of a figure by cost and length, without the fused ones."""
         return sorted(
             (

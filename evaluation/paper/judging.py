@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evaluation.paper.figure import Chain
+from evaluation.paper.figure import MeasuredCase
 from evaluation.paper.results import Verdict
 from evaluation.paper.rows import ratios
 from unis.measure.paired import Ratio
@@ -48,7 +48,7 @@ def combined(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def mean_over_lengths(
-    chains: Sequence[Chain], arm: str, base: str, window_set: str
+    chains: Sequence[MeasuredCase], arm: str, base: str, window_set: str
 ) -> Ratio | None:
     """Throughput of `arm` ÷ `base` within rounds: the mean over the chains."""
     return pooled([ratios(measured, arm, base, window_set) for _, measured in chains])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from evaluation.paper import arms
 from evaluation.paper.case import MAIN
 from evaluation.paper.cases import CONFIGURATIONS
-from evaluation.paper.figure import Chain, FigureAndRows, Findings
+from evaluation.paper.figure import FigureAndRows, Findings, MeasuredCase
 from evaluation.paper.judging import at_least, at_most, combined, interval_text
 from evaluation.paper.measured import Measured, ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow, Source, Verdict
@@ -70,7 +70,7 @@ def table1(findings: Findings) -> FigureAndRows:
     ), rows  # fmt: skip
 
 
-def _measured(chain: Chain, name: str) -> tuple[dict[str, dict[str, float]], str, Verdict]:
+def _measured(chain: MeasuredCase, name: str) -> tuple[dict[str, dict[str, float]], str, Verdict]:
     _, measured = chain
     mpps = {
         arm: {
@@ -88,7 +88,7 @@ def _measured(chain: Chain, name: str) -> tuple[dict[str, dict[str, float]], str
     return mpps, words, combined(verdicts)
 
 
-def _rows(measured_chain: Chain, name: str) -> list[ResultRow]:
+def _rows(measured_chain: MeasuredCase, name: str) -> list[ResultRow]:
     case, measured = measured_chain
     return [row("table1", case, measured, arm, base=arms.PAPER_K) for arm in arms.TABLE] + [
         row("table1", case, measured, arm, chain=chain)
@@ -98,7 +98,7 @@ def _rows(measured_chain: Chain, name: str) -> list[ResultRow]:
 
 
 def _simulated(
-    measured_chain: Chain | None, name: str, mpps: Mapping[str, Mapping[str, float]]
+    measured_chain: MeasuredCase | None, name: str, mpps: Mapping[str, Mapping[str, float]]
 ) -> list[ResultRow]:
     if measured_chain is None:
         return []

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 
 from evaluation.paper import arms
 from evaluation.paper.case import KERNEL, MAIN, TUNED
-from evaluation.paper.figure import Chain, FigureAndRows, Findings, by_length, ratio_at, spread_at
+from evaluation.paper.figure import (
+    FigureAndRows,
+    Findings,
+    MeasuredCase,
+    by_length,
+    ratio_at,
+    spread_at,
+)
 from evaluation.paper.judging import at_least, interval_text, mean_over_lengths
 from evaluation.paper.measured import ratio
 from evaluation.paper.results import Figure, Plot, Point, ResultRow
@@ -77,7 +84,7 @@ def _chains(
     ), _rows(findings, key, chains)  # fmt: skip
 
 
-def _plot(findings: Findings, chains: list[Chain], title: str) -> Plot:
+def _plot(findings: Findings, chains: list[MeasuredCase], title: str) -> Plot:
     series: dict[str, list[Point]] = {arm: [] for arm in (*_SHOWN, arms.BEST, arms.FUSED)}
     for case, measured in chains:
         for arm in _SHOWN:
@@ -91,7 +98,7 @@ def _plot(findings: Findings, chains: list[Chain], title: str) -> Plot:
     )  # fmt: skip
 
 
-def _rows(findings: Findings, key: str, chains: list[Chain]) -> list[ResultRow]:
+def _rows(findings: Findings, key: str, chains: list[MeasuredCase]) -> list[ResultRow]:
     rows: list[ResultRow] = []
     for case, measured in chains:
         fused = findings.fused(case)
@@ -108,12 +115,12 @@ def _rows(findings: Findings, key: str, chains: list[Chain]) -> list[ResultRow]:
     return rows
 
 
-def switch_us(chains: Sequence[Chain]) -> float:
+def switch_us(chains: Sequence[MeasuredCase]) -> float:
     """The time from a decision until the next function runs, the median over these starts."""
     return statistics.median(measured.switch_ns for _, measured in chains) / 1e3
 
 
-def switching(findings: Findings, chains: list[Chain]) -> str:
+def switching(findings: Findings, chains: list[MeasuredCase]) -> str:
     """The time of a switch, and the simulated throughput with and without it."""
     cost = f"a switch by priority takes {switch_us(chains):.0f} µs here"
     simulated = [

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evaluation.promises.core import CorePlanner, Parts
+from evaluation.promises.core import CorePlanner, LoadParts
 from evaluation.promises.mixed import write_mixed
 from evaluation.promises.result import (
     FunctionProfile,
@@ -61,7 +61,7 @@ class PromiseSettings:
     """What the command line says."""
 
     costs: tuple[str, str]  # of macswap, cycles a packet
-    parts: Parts
+    parts: LoadParts
     p95_us: float  # promised to both
     blocks: int
     windows: int  # with both functions together, per block
@@ -160,7 +160,7 @@ def _run_both(
     machine: Machine,
     report: Callable[[str], None],
     core: CorePlanner,
-    parts: Parts,
+    parts: LoadParts,
 ) -> Together:
     """Measures both functions together at these parts of what each passes alone."""
     slos = core.slos(parts, [settings.p95_us] * len(parts))

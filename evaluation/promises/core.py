@@ -14,7 +14,7 @@ from unis.slo.verify import shared_problems
 _STEPS, _STEP = 60, 1.05  # latencies tried above the model's floor, each longer by this factor
 _PART_STEP = 0.05  # of the parts in the request
 
-Parts = tuple[float, float]  # of what each function passes alone
+LoadParts = tuple[float, float]  # of what each function passes alone
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CorePlanner:
             )
         return found
 
-    def refused(self, parts: Parts) -> Parts:
+    def refused(self, parts: LoadParts) -> LoadParts:
         """The smallest multiple of these parts that the planner refuses, in steps of 5 %."""
         factor = 1.0
         while True:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRP
     from unis.bench.latency import LatencyResult, LatencyRow
     from unis.bench.throughput import ThroughputRow
     from unis.bench.unmodified import ChainResult
-    from unis.report.latency import Curve, Points
+    from unis.report.latency import LatencyCurve, Points
 
 _LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 _QUICK_LOADS = (0.2, 0.5, 0.8, 1.0)
@@ -222,7 +222,7 @@ def _loads_of(text: str) -> tuple[float, ...]:
     return found
 
 
-def _curves(result: LatencyResult, policies: tuple[str, ...]) -> dict[str, dict[str, Curve]]:
+def _curves(result: LatencyResult, policies: tuple[str, ...]) -> dict[str, dict[str, LatencyCurve]]:
     from unis.bench.latency import ARRIVALS, called
 
     return {

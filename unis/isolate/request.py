@@ -14,7 +14,7 @@ GROUP_PREFIX = "unis-"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 
 # In every cache of a level, or by cache ID; a cache that is not named is shared with the root.
-Ways = int | Mapping[int, int]
+WaysAsked = int | Mapping[int, int]
 
 
 class PlanError(UnisError):
@@ -25,12 +25,12 @@ class PlanError(UnisError):
 class CacheRequest:
     """What a function, or the functions of a core, shall have."""
 
-    l3: Ways = 0
-    l2: Ways = 0
+    l3: WaysAsked = 0
+    l2: WaysAsked = 0
     bandwidth: int | None = None  # at most, in the machine's unit (percent); None: no limit
     share: str | None = None  # the class of several, with the ways of all of them; None: its own
 
-    def of_level(self, level: str) -> Ways:
+    def of_level(self, level: str) -> WaysAsked:
         """Of `L3` or `L2`."""
         return self.l3 if level == "L3" else self.l2
 

@@ -26,10 +26,10 @@ class Reading:
     disturbed: float = 0.0  # of the windows behind it, those that something else disturbed
 
 
-Point = tuple[float, Reading]
+KnownPoint = tuple[float, Reading]
 
 
-def against(left: Point, here: Point, right: Point) -> tuple[float, float]:
+def against(left: KnownPoint, here: KnownPoint, right: KnownPoint) -> tuple[float, float]:
     """How far a point is above the straight line between two others, and how far it need not be.
 
     The second is what the spreads of the three add up to.
@@ -40,14 +40,14 @@ def against(left: Point, here: Point, right: Point) -> tuple[float, float]:
     return here[1].value - line, noise
 
 
-def wrong_side(left: Point, here: Point, right: Point, shape: Shape) -> float:
+def wrong_side(left: KnownPoint, here: KnownPoint, right: KnownPoint, shape: Shape) -> float:
     """How far a point is on the side of that line where the shape has none, beyond the spread."""
     above, noise = against(left, here, right)
     off = {Shape.CONCAVE: -above, Shape.CONVEX: above, Shape.GROWING: 0.0}[shape]
     return max(0.0, off - noise - ROUNDING * here[1].value)
 
 
-def is_shaped(points: Sequence[Point], shape: Shape) -> bool:
+def is_shaped(points: Sequence[KnownPoint], shape: Shape) -> bool:
     """Whether every point is, for its neighbours, on the side that the shape has."""
     threes = zip(points, points[1:], points[2:], strict=False)
     return all(wrong_side(*three, shape) == 0 for three in threes)
@@ -60,7 +60,7 @@ def bounds(known: Mapping[int, Reading], shape: Shape) -> dict[tuple[int, int], 
     other of the lines through the neighbours on the left and right; and it does not fall. If the
     points do not have the shape, only the latter is used. Spreads widen the bound.
     """
-    points: list[Point] = [(number, known[number]) for number in sorted(known)]
+    points: list[KnownPoint] = [(number, known[number]) for number in sorted(known)]
     if not is_shaped(points, shape):
         shape = Shape.GROWING
     return {
@@ -69,7 +69,7 @@ def bounds(known: Mapping[int, Reading], shape: Shape) -> dict[tuple[int, int], 
     }
 
 
-def _bound(points: Sequence[Point], at: int, shape: Shape) -> float:
+def _bound(points: Sequence[KnownPoint], at: int, shape: Shape) -> float:
     (a, at_a), (b, at_b) = points[at : at + 2]
     lines = [points[at - 1 : at + 1], points[at + 1 : at + 3]] if at else [points[at + 1 : at + 3]]
     lines = [line for line in lines if len(line) == 2 and shape is not Shape.GROWING]

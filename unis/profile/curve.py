@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unis.profile.bounds import ROUNDING, Point, Reading, Shape, against, bounds
+from unis.profile.bounds import ROUNDING, KnownPoint, Reading, Shape, against, bounds
 
 TOLERANCE = 0.01  # of a value: the paper's
 _MOST_POINTS = 10_000  # of an axis
@@ -174,7 +174,7 @@ class _Tracer:
         allowed = max(self._method.tolerance, noise) + ROUNDING
         return _most(self._bounds, least, most) > allowed
 
-    def _point(self, number: int) -> Point:
+    def _point(self, number: int) -> KnownPoint:
         return number, self._known[number]
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from unis.profile.bounds import Point, Reading, Shape, wrong_side
+from unis.profile.bounds import KnownPoint, Reading, Shape, wrong_side
 from unis.slo.profile import ImpossibleProfileError
 
 _LEAST_SPREAD = 0.001  # of a value: what is known better than that weighs no more
@@ -89,9 +89,9 @@ def falls(points: Mapping[float, Reading], words: Words) -> list[str]:
     ]
 
 
-def _falling(points: Mapping[float, Reading]) -> list[tuple[Point, Point, float]]:
+def _falling(points: Mapping[float, Reading]) -> list[tuple[KnownPoint, KnownPoint, float]]:
     """Neighbours between which it falls by more than they vary, and by how much more."""
-    found: list[tuple[Point, Point, float]] = []
+    found: list[tuple[KnownPoint, KnownPoint, float]] = []
     for left, here in pairwise(points.items()):
         fall = left[1].value - here[1].value
         beyond = fall - math.hypot(left[1].spread, here[1].spread)

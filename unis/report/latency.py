@@ -17,13 +17,13 @@ _LINES = ("-", "--", "-.", ":")
 _WIDEST = 12.4
 
 # Of a policy: (share of what is sustained, p50 µs, p95 µs), by load.
-Curve = Sequence[tuple[float, float, float]]
+LatencyCurve = Sequence[tuple[float, float, float]]
 # Of a policy: (p95 µs, Mpps) of each point.
 Points = Sequence[tuple[float, float]]
 
 
 def picture(
-    loads: Mapping[str, Mapping[str, Curve]], points: Mapping[str, Points], to: Path
+    loads: Mapping[str, Mapping[str, LatencyCurve]], points: Mapping[str, Points], to: Path
 ) -> None:
     """Latency against load by kind of arrivals, and throughput against latency, side by side.
 

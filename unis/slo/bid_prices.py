@@ -20,7 +20,7 @@ from unis.slo.splits import Split, patterns
 AHEAD = 0.15  # of the promises that are there, so many are taken to come
 _NOTHING = 1e-9
 
-Room = tuple[str, int, int]  # what is left of a machine: its server, places, ways
+MachineRoom = tuple[str, int, int]  # what is left of a machine: its server, places, ways
 Kind = tuple[Split, ...]  # promises with the same minimal splits
 
 
@@ -32,7 +32,7 @@ class Prices:
     worth: tuple[tuple[float, ...], ...]  # the best use of so many places [and ways], from 0
     shares: Mapping[Kind, Mapping[Split, float]]  # of promises of a kind, so many split so
 
-    def lost(self, room: Room, ways: int) -> float:
+    def lost(self, room: MachineRoom, ways: int) -> float:
         """Of what could be done with a room, beyond what the instance is worth. At least 0."""
         if not self.of_ways:
             return 0.0
@@ -49,7 +49,7 @@ NONE = Prices((), (), {})
 
 
 def prices(
-    servers: Sequence[Server], promised: Mapping[Kind, int], rooms: Mapping[Room, int]
+    servers: Sequence[Server], promised: Mapping[Kind, int], rooms: Mapping[MachineRoom, int]
 ) -> Prices:
     """For `promised` promises of each kind and so many machines with each room left."""
     ways = most_ways(servers)

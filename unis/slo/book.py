@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from unis.slo.bid_prices import prices_of
 from unis.slo.cluster import MORE, Cluster, OnDemandPromise
-from unis.slo.online import Key, Learned
+from unis.slo.online import Learned, MachineKey
 from unis.slo.placement import Instance
 from unis.slo.profile import Slo, most_ways
 from unis.slo.splits import CannotBeKeptError, Split
@@ -142,7 +142,7 @@ def opened(book: Book, cluster: Cluster) -> None:
         )
 
 
-def _kept(book: Book, cluster: Cluster) -> Iterator[tuple[Slo, list[tuple[Key, Instance]]]]:
+def _kept(book: Book, cluster: Cluster) -> Iterator[tuple[Slo, list[tuple[MachineKey, Instance]]]]:
     for name, entry in book.reserved.items():
         if entry.function not in cluster.profiles:
             raise ValueError(f"{name} is promised, and the profile of {entry.function} is gone")

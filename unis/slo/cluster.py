@@ -16,7 +16,7 @@ from unis.chain.load import load as load_chain
 from unis.chain.model import NS_PER_US, Chain
 from unis.chain.problem import ChainFileError, Problem
 from unis.slo.model import API_VERSION, ClusterFile, load
-from unis.slo.online import Admitted, Key, Online
+from unis.slo.online import Admitted, MachineKey, Online
 from unis.slo.placement import Placement, Refusal
 from unis.slo.profile import Profile, Server, Slo
 from unis.slo.verify import problems
@@ -91,7 +91,7 @@ class Cluster:
         self.on_demand[called] = OnDemandPromise(called, first.function, first.p95_us, *machine)
         return self.on_demand[called]
 
-    def _free_core(self, but: Collection[Key] = ()) -> Key | None:
+    def _free_core(self, but: Collection[MachineKey] = ()) -> MachineKey | None:
         """The first server with a leased core that nobody has."""
         taken = Counter((promise.server, promise.number) for promise in self.on_demand.values())
         for server in self.servers:

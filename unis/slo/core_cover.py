@@ -37,7 +37,7 @@ _NEVER = -1e9
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Pattern = tuple[int, ...]  # atoms, ascending
+CorePattern = tuple[int, ...]  # atoms, ascending
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class _CoverProgram:
     """
 
     def __init__(self, atoms: Atoms, demands: int, server: Server) -> None:
-        self.patterns: dict[Pattern, int] = {}  # and the column of each
+        self.patterns: dict[CorePattern, int] = {}  # and the column of each
         self._atoms = atoms
         self._server = server
         self._program = program = Program()
@@ -167,7 +167,7 @@ class _CoverProgram:
         self._packets = [program.row(1.0) for _ in range(demands)]
         self._presence = [program.row(1.0) for _ in range(demands)]
 
-    def add(self, found: Iterable[Pattern]) -> int:
+    def add(self, found: Iterable[CorePattern]) -> int:
         """How many of them are new."""
         before = len(self.patterns)
         for pattern in found:
@@ -196,7 +196,7 @@ class _CoverProgram:
         takes, rest = np.split(np.maximum(0.0, found.duals), [len(self._takes)])
         return found.objective, CorePrices(*takes.tolist(), *np.split(rest, 2))
 
-    def in_whole_numbers(self, enough: float) -> list[Pattern]:
+    def in_whole_numbers(self, enough: float) -> list[CorePattern]:
         """A pattern for each core. With no more than `enough` machines none fewer is looked for."""
         found = self._program.solve(_SECONDS, gap=_GAP, enough=enough + _ROUNDING, nodes=_NODES)
         if found is None:
@@ -205,7 +205,7 @@ class _CoverProgram:
         return [pattern for pattern, count in counts.items() for _ in range(count)]
 
 
-def _alone(atoms: Atoms, switch_us: float) -> list[Pattern]:
+def _alone(atoms: Atoms, switch_us: float) -> list[CorePattern]:
     """Each part of each promise on a core of its own, with the fewest ways."""
     fewest: dict[tuple[int, int], int] = {}
     for atom in np.nonzero(holds_with_each(atoms, (), switch_us))[0].tolist():
@@ -217,13 +217,13 @@ def _alone(atoms: Atoms, switch_us: float) -> list[Pattern]:
 
 def _of_cores(
     atoms: Atoms, demands: Sequence[CoreDemand], start: Iterable[Sequence[Core]]
-) -> list[Pattern]:
+) -> list[CorePattern]:
     """As patterns; cores with parts that no atom is are left out."""
     whole: dict[tuple[str, int, int], list[int]] = {}
     for atom in np.nonzero(atoms.cuts == CUTS)[0].tolist():
         demand = demands[atoms.demand[atom]]
         whole.setdefault((demand.slo.name, demand.at, int(atoms.ways[atom])), []).append(atom)
-    found: list[Pattern] = []
+    found: list[CorePattern] = []
     for cores in start:
         left = {key: [*indices] for key, indices in whole.items()}
         for core in cores:
@@ -234,7 +234,7 @@ def _of_cores(
 
 
 def _cores(
-    atoms: Atoms, demands: Sequence[CoreDemand], chosen: Sequence[Pattern], model: CoreModel
+    atoms: Atoms, demands: Sequence[CoreDemand], chosen: Sequence[CorePattern], model: CoreModel
 ) -> list[Core]:
     """What is covered twice is left out where it is not needed."""
     wanted = [CUTS] * len(demands)
@@ -258,14 +258,14 @@ def _cores(
 # ---------------------------------------------------------------------- patterns
 
 
-def patterns(atoms: Atoms, prices: CorePrices, switch_us: float) -> dict[Pattern, float]:
+def patterns(atoms: Atoms, prices: CorePrices, switch_us: float) -> dict[CorePattern, float]:
     """Patterns that are worth more than they cost, and by how much; not all there are.
 
     All but one atom of each are the best for a load, whatever their latencies; the last is the best
     of all with which everybody is in time.
     """
     worth = atoms.worth(prices)
-    found: dict[Pattern, float] = {}
+    found: dict[CorePattern, float] = {}
     for base in [(), *_bases(atoms, worth)]:
         gain = _completed(atoms, worth, base, switch_us) - prices.core
         for last in np.argsort(-gain)[:_COMPLETED]:
@@ -274,7 +274,7 @@ def patterns(atoms: Atoms, prices: CorePrices, switch_us: float) -> dict[Pattern
     return found
 
 
-def pairs(atoms: Atoms, prices: CorePrices, switch_us: float) -> Iterator[Pattern]:
+def pairs(atoms: Atoms, prices: CorePrices, switch_us: float) -> Iterator[CorePattern]:
     """Of a whole promise and a part of another, that are nearly worth what they cost.
 
     Whole numbers of cores need some that cores which could be cut do not.
@@ -291,14 +291,14 @@ def pairs(atoms: Atoms, prices: CorePrices, switch_us: float) -> Iterator[Patter
             yield tuple(sorted((atom, int(last))))
 
 
-def _completed(atoms: Atoms, worth: Floats, base: Pattern, switch_us: float) -> Floats:
+def _completed(atoms: Atoms, worth: Floats, base: CorePattern, switch_us: float) -> Floats:
     """What the base is worth with each atom more; far below 0 where that cannot be."""
     with_each = worth + sum(float(worth[at]) for at in base)
     fits = holds_with_each(atoms, base, switch_us)
     return np.where(fits, with_each, _NEVER)
 
 
-def holds_with_each(atoms: Atoms, base: Pattern, switch_us: float) -> NDArray[np.bool_]:
+def holds_with_each(atoms: Atoms, base: CorePattern, switch_us: float) -> NDArray[np.bool_]:
     """Whether all keep their promises on a core with the base and one atom more, by atom."""
     base_atoms = list(base)
     load = atoms.load + atoms.load[base_atoms].sum()
@@ -322,7 +322,7 @@ def holds_with_each(atoms: Atoms, base: Pattern, switch_us: float) -> NDArray[np
     return np.asarray(fits, dtype=np.bool_)
 
 
-def _bases(atoms: Atoms, worth: Floats) -> Iterator[Pattern]:
+def _bases(atoms: Atoms, worth: Floats) -> Iterator[CorePattern]:
     """The sets of 1, 2, … atoms that are worth most, by how much of the core they take."""
     # Best worth with exactly so many atoms (row), within so many steps (column).
     best = np.full((MOST_PARTS, _STEPS + 1), _NEVER)
@@ -365,7 +365,7 @@ def _by_demand(atoms: Atoms, worth: Floats) -> Iterator[dict[int, int]]:
         yield options
 
 
-def _traced(chosen: Sequence[tuple[Mapping[int, int], Ints]], count: int, step: int) -> Pattern:
+def _traced(chosen: Sequence[tuple[Mapping[int, int], Ints]], count: int, step: int) -> CorePattern:
     found: list[int] = []
     for options, choice in reversed(chosen):
         atom = int(choice[count, step])

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from unis.slo.bid_prices import NONE, Kind, Prices, Room, prices
+from unis.slo.bid_prices import NONE, Kind, MachineRoom, Prices, prices
 from unis.slo.placement import Instance, PlacedMachine, Refusal
 from unis.slo.profile import Server, Slo, Workload, most_ways
 from unis.slo.splits import CannotBeKeptError, Split, splits_of
@@ -19,7 +19,7 @@ _CHANGED = 0.02  # of the promises, before prices are made anew
 _SEARCHED = 1e-2  # of a throughput: how near the nearest promise that can be kept is told
 
 
-Key = tuple[str, int]  # a machine: its server, and which of that kind, from 0
+MachineKey = tuple[str, int]  # a machine: its server, and which of that kind, from 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _PlacedPromise:
 
     slo: Slo
     kind: Kind
-    machines: tuple[Key, ...]
+    machines: tuple[MachineKey, ...]
 
 
 @dataclass
@@ -66,8 +66,8 @@ class Online:
         self.margin = margin
         self.learned = Learned()
         self._servers = {server.name: server for server in servers}
-        self.machines: dict[Key, PlacedMachine] = {}  # that are used
-        self._rooms: dict[Room, dict[Key, None]] = {}  # and the machines of each
+        self.machines: dict[MachineKey, PlacedMachine] = {}  # that are used
+        self._rooms: dict[MachineRoom, dict[MachineKey, None]] = {}  # and the machines of each
         self._unused = {server.name: 0 for server in servers}  # the lowest number never used
         self._returned: dict[str, list[int]] = {server.name: [] for server in servers}
         self._kept: dict[str, _PlacedPromise] = {}
@@ -132,7 +132,7 @@ class Online:
         self.learned.changes += 1
         return True
 
-    def restore(self, kept: Iterable[tuple[Slo, Sequence[tuple[Key, Instance]]]]) -> None:
+    def restore(self, kept: Iterable[tuple[Slo, Sequence[tuple[MachineKey, Instance]]]]) -> None:
         """Promises as they were given before. ValueError where that cannot be."""
         for slo, where in kept:
             for key, instance in where:
@@ -170,9 +170,9 @@ class Online:
             ),
         )
 
-    def _room_for(self, ways: int) -> Room | None:
+    def _room_for(self, ways: int) -> MachineRoom | None:
         """What is left of a machine, perhaps an empty one, that loses the least."""
-        best: tuple[tuple[float, bool, int, int], Room] | None = None
+        best: tuple[tuple[float, bool, int, int], MachineRoom] | None = None
         for room in self._choices():
             server, places, free = room
             if places < 1 or free < ways:
@@ -184,19 +184,19 @@ class Online:
                 best = key, room
         return best[1] if best else None
 
-    def _choices(self) -> Iterator[Room]:
+    def _choices(self) -> Iterator[MachineRoom]:
         yield from (room for room, machines in self._rooms.items() if machines)
         for server in self.servers:
             if self._returned[server.name] or self._unused[server.name] < server.count:
                 yield self._empty(server.name)
 
-    def _empty(self, server: str) -> Room:
+    def _empty(self, server: str) -> MachineRoom:
         kind = self._servers[server]
         return server, kind.places, kind.ways
 
     # ------------------------------------------------------------------ placing
 
-    def _put_back(self, slo: Slo, key: Key, instance: Instance) -> None:
+    def _put_back(self, slo: Slo, key: MachineKey, instance: Instance) -> None:
         server, number = key
         kind = self._servers.get(server)
         if kind is None or number >= kind.count:
@@ -208,9 +208,9 @@ class Online:
             raise ValueError(f"{slo.name} has no room on {server} {number}")
         self._set(key, [*machine.instances, instance])
 
-    def _place(self, name: str, split: Split) -> dict[Key, Sequence[Instance]] | None:
+    def _place(self, name: str, split: Split) -> dict[MachineKey, Sequence[Instance]] | None:
         """What the machines held that get an instance; None: no room, and nothing has changed."""
-        before: dict[Key, Sequence[Instance]] = {}
+        before: dict[MachineKey, Sequence[Instance]] = {}
         for ways in split:
             room = self._room_for(ways)
             if room is None:
@@ -221,11 +221,11 @@ class Online:
             self._put(key, Instance(name, 0, ways))
         return before
 
-    def _take_back(self, before: Mapping[Key, Sequence[Instance]]) -> None:
+    def _take_back(self, before: Mapping[MachineKey, Sequence[Instance]]) -> None:
         for key, instances in before.items():
             self._set(key, sorted(instances, key=_first))
 
-    def _begin(self, server: str) -> Key:
+    def _begin(self, server: str) -> MachineKey:
         if self._returned[server]:
             number = self._returned[server].pop(0)
         else:
@@ -234,7 +234,7 @@ class Online:
         self.machines[server, number] = PlacedMachine(server)
         return server, number
 
-    def _put(self, key: Key, instance: Instance) -> None:
+    def _put(self, key: MachineKey, instance: Instance) -> None:
         """Into the lowest gap; if none is wide enough the others are shifted together."""
         instances = sorted(self.machines[key].instances, key=_first)
         first = _gap(instances, self._servers[key[0]].ways, instance.ways)
@@ -247,7 +247,7 @@ class Online:
             instances = packed.instances
         self._set(key, instances)
 
-    def _set(self, key: Key, instances: Sequence[Instance]) -> None:
+    def _set(self, key: MachineKey, instances: Sequence[Instance]) -> None:
         """Gives a machine these instances; with none it is not used any more."""
         self._rooms.get(self._room(key), {}).pop(key, None)
         self.machines[key].instances[:] = instances
@@ -257,7 +257,7 @@ class Online:
             del self.machines[key]
             self._returned[key[0]].append(key[1])
 
-    def _room(self, key: Key) -> Room:
+    def _room(self, key: MachineKey) -> MachineRoom:
         kind, machine = self._servers[key[0]], self.machines[key]
         return key[0], kind.places - len(machine.instances), kind.ways - machine.ways
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from unis.slo.exact import filled, kinds_of, solve
-from unis.slo.online import Key, Online
+from unis.slo.online import MachineKey, Online
 from unis.slo.placement import Instance, PlacedMachine
 from unis.slo.profile import Server
 from unis.slo.splits import Split
@@ -29,8 +29,8 @@ class Move:
 
     slo: str
     ways: int
-    origin: Key | None
-    to: Key | None
+    origin: MachineKey | None
+    to: MachineKey | None
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Repack:
 
     how: str  # "emptied" or "exact"
     before: int  # machines
-    after: Mapping[Key, tuple[Piece, ...]]  # all machines that are used then
+    after: Mapping[MachineKey, tuple[Piece, ...]]  # all machines that are used then
     moves: tuple[Move, ...]
 
     @property
@@ -72,7 +72,7 @@ def choose(online: Online, threshold: float = THRESHOLD) -> Choice:
 def packed(online: Online, repack: Repack) -> Online:
     """The cluster as it is when all has moved. Ways are given away anew on every machine."""
     slos = {slo.name: slo for slo in online.slos}
-    where: dict[str, list[tuple[Key, Instance]]] = {name: [] for name in slos}
+    where: dict[str, list[tuple[MachineKey, Instance]]] = {name: [] for name in slos}
     for key, parts in repack.after.items():
         machine = PlacedMachine(key[0])
         for name, ways in parts:
@@ -87,7 +87,7 @@ def packed(online: Online, repack: Repack) -> Online:
 def emptied(online: Online) -> Repack:
     """Machines with the fewest instances first, each as a whole or not at all."""
     servers = {server.name: server for server in online.servers}
-    here: dict[Key, list[Piece]] = {
+    here: dict[MachineKey, list[Piece]] = {
         key: [(instance.slo, instance.ways) for instance in machine.instances]
         for key, machine in online.machines.items()
     }
@@ -121,8 +121,8 @@ def _joined(moves: Sequence[Move]) -> Iterator[Move]:
 
 
 def _into(
-    servers: Mapping[str, Server], here: Mapping[Key, Sequence[Piece]], source: Key
-) -> list[tuple[Piece, Key]] | None:
+    servers: Mapping[str, Server], here: Mapping[MachineKey, Sequence[Piece]], source: MachineKey
+) -> list[tuple[Piece, MachineKey]] | None:
     """A machine for each instance of one, the tightest that has room; None: not for all."""
     left = {
         key: [
@@ -132,7 +132,7 @@ def _into(
         for key, parts in here.items()
         if key != source
     }
-    found: list[tuple[Piece, Key]] = []
+    found: list[tuple[Piece, MachineKey]] = []
     for part in sorted(here[source], key=lambda part: -part[1]):
         fits = ((free - part[1], key) for key, (places, free) in left.items() if places > 0)
         best = min((fit for fit in fits if fit[0] >= 0), default=None)
@@ -183,9 +183,9 @@ def _matched(online: Online, then: Sequence[PlacedMachine], splits: Mapping[str,
     """What must move where. An instance may have any place with its ways, for it needs no more."""
     places = _same_machines(online, then)
     wanted = Counter((name, ways) for name, split in splits.items() for ways in split)
-    after: dict[Key, list[Piece]] = {key: [] for key in places}
+    after: dict[MachineKey, list[Piece]] = {key: [] for key in places}
     moves: list[Move] = []
-    moving: list[tuple[Piece, Key | None]] = []
+    moving: list[tuple[Piece, MachineKey | None]] = []
     for key, machine in online.machines.items():
         for instance in machine.instances:
             part = (instance.slo, instance.ways)
@@ -199,7 +199,7 @@ def _matched(online: Online, then: Sequence[PlacedMachine], splits: Mapping[str,
             else:
                 moving.append((part, key))
     moving += [(part, None) for part in wanted.elements()]
-    free: dict[int, list[Key]] = defaultdict(list)
+    free: dict[int, list[MachineKey]] = defaultdict(list)
     for key, pieces in places.items():
         for ways in pieces.elements():
             free[ways].append(key)
@@ -211,10 +211,10 @@ def _matched(online: Online, then: Sequence[PlacedMachine], splits: Mapping[str,
     return Repack("exact", len(online.machines), kept, tuple(moves))
 
 
-def _same_machines(online: Online, then: Sequence[PlacedMachine]) -> dict[Key, Counter[int]]:
+def _same_machines(online: Online, then: Sequence[PlacedMachine]) -> dict[MachineKey, Counter[int]]:
     """For each machine of the plan one that runs, those with the most in common first."""
     planned = Counter((machine.server, _pattern(machine)) for machine in then)
-    running: dict[tuple[str, tuple[int, ...]], list[Key]] = defaultdict(list)
+    running: dict[tuple[str, tuple[int, ...]], list[MachineKey]] = defaultdict(list)
     for key, machine in online.machines.items():
         running[key[0], _pattern(machine)].append(key)
     common = [
@@ -224,7 +224,7 @@ def _same_machines(online: Online, then: Sequence[PlacedMachine]) -> dict[Key, C
         if old[0] == to[0]
     ]
     heapq.heapify(common)
-    found: dict[Key, Counter[int]] = {}
+    found: dict[MachineKey, Counter[int]] = {}
     while common:
         _, _, old, to = heapq.heappop(common)
         while running[old] and planned[to]:
