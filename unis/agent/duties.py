@@ -43,7 +43,7 @@ class Duties:
 
 
 def duties(book: Book, server: str, number: int, leased_ways: int) -> Duties:
-    """Of the `number`-th server of a kind."""
+    """The duties of the `number`-th server of a kind."""
     reserved: dict[str, ReservedDuty] = {}
     seen: Counter[str] = Counter()
     for name, entry in book.reserved.items():

@@ -44,7 +44,7 @@ class Watch(Protocol):
     """Where what is known of functions comes from."""
 
     def sample(self, chains: Mapping[str, str]) -> Mapping[str, ChainSample]:
-        """Those that run now, of these promises, each a `RUN.CHAIN`."""
+        """Samples of the promises whose chain, a `RUN.CHAIN`, runs now."""
 
 
 @dataclass

@@ -144,7 +144,7 @@ def _apart(
 
 
 def _slots(case: ThroughputCase, machine: Machine, report: Callable[[str], None]) -> int:
-    """Of rings that are auto, once the costs and a switch were measured."""
+    """Slots of rings that are `auto`, after costs and a switch were measured."""
 
     def make() -> LoadedChain:
         return _chain(case, max(machine.cpus), fused=False)

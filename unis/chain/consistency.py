@@ -128,7 +128,7 @@ def _uses(graph: Graph) -> Iterator[Problem]:
 
 
 def _ports(file: ChainFile, graph: Graph) -> Iterator[Problem]:
-    """Of functions by whose ports edges go: they state them for all chains, and leave none out."""
+    """Problems of stated ports: a function states them for all its chains, and leaves none out."""
     for name in graph.functions:
         used: dict[str, set[tuple[str, int]]] = {}
         for part in graph.chains_of(name):

@@ -94,8 +94,9 @@ class ChainGraph:
         return [edge for edge in self.edges if edge.to == function]
 
     def stated_ports(self, function: str) -> tuple[frozenset[int], frozenset[int]]:
-        """By which ports of it edges come in and go out, where the file states any. Where it states
-        those of one side, the other has the port beside the first of them, or the first free one.
+        """The ports by which edges enter and leave the function, where the file states any. If the
+        file states ports of one side only, the other side has the port beside the first of them,
+        or the first free port.
         """
         received = {edge.in_port for edge in self.into(function) if edge.in_port is not None}
         sent = {edge.out_port for edge in self.out_of(function) if edge.out_port is not None}
@@ -148,7 +149,7 @@ class Graph:
 
 
 def _edges(part: Chain, functions: Iterable[str]) -> tuple[Edge, ...]:
-    """Of a chain that is no way back."""
+    """The edges of a chain that is not the way back of another."""
     if part.graph is not None:
         return tuple(Edge.of(edge, part.graph) for edge in ordered(part.graph, functions))
     path = part.path or []

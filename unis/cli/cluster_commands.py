@@ -278,7 +278,7 @@ class _LoggedEvent:
 
 
 def _last(events: list[_LoggedEvent]) -> list[_LoggedEvent]:
-    """Of each server and promise the last event that asks for an instance, or needs none."""
+    """The last event of each server and promise that asks for an instance, or needs none."""
     last: dict[str, _LoggedEvent] = {}
     for event in sorted(events, key=lambda event: event.time):
         if event.kind in ("more-instances", "kept"):

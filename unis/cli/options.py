@@ -46,8 +46,8 @@ def one_of(what: str, known: Collection[str]) -> Callable[[str | None], str | No
 def by_name(
     values: Iterable[str], number: Callable[[str], N], form: str, hint: str | None = None
 ) -> Iterator[tuple[str, str, N]]:
-    """Of each `NAME=NUMBER` itself, its name and its number. BadParameter: it is not of that form,
-    which `form` tells for the option `hint`.
+    """Each `NAME=NUMBER` with its name and its number. BadParameter where a value has another form;
+    the error names `form` and the option `hint`.
     """
     for value in values:
         name, _, text = value.partition("=")

@@ -109,7 +109,7 @@ def _see_that_it_holds(problems: Iterable[str]) -> None:
 
 
 def _alone(file: Path, workload: Workload, *, greedy: bool) -> _Found:
-    """With a core for each function."""
+    """The placement with a core for each function."""
     from unis.report.placement_rows import rows
     from unis.slo import verify
     from unis.slo.exact import exact
@@ -132,7 +132,7 @@ def _alone(file: Path, workload: Workload, *, greedy: bool) -> _Found:
 
 
 def _shared(workload: Workload) -> _Found:
-    """With shared cores."""
+    """The placement with shared cores."""
     from unis.report.placement_rows import rows_of_shared
     from unis.slo.shared import shared
     from unis.slo.verify import shared_problems

@@ -113,7 +113,7 @@ def _stated_machine(
     sink_ns: float | None,
     three_cpus: bool,
 ) -> MachineCosts:
-    """With what the command line says."""
+    """The costs of `machine`, changed by the options."""
     if switch_us is not None:
         half = switch_us * 500
         machine = replace(machine, switch_ns=2 * half, switch_call_ns=half, kernel_switch_ns=half)

@@ -121,7 +121,7 @@ class KernelTree:
             return (self._place / path).read_text()
 
     def write(self, path: str, text: str) -> None:
-        """By one system call: each is a command for the kernel."""
+        """Writes by one system call, because the kernel takes each write as a command."""
         with self._errors(f"write {text.strip()!r} to {path}"):
             handle = os.open(self._place / path, os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -136,7 +136,7 @@ class KernelTree:
             (self._place / path).mkdir()
 
     def remove(self, path: str) -> None:
-        """By rmdir(2); the kernel takes care of what is in it."""
+        """Removes the folder by rmdir(2); the kernel removes the files in it."""
         with self._errors(f"remove the group {path}"):
             (self._place / path).rmdir()
 

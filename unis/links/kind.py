@@ -130,11 +130,11 @@ class LinkKind(ABC):
         return driver_missing(self.driver)
 
     def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """Of the engine's packet buffers, how many may be under way in it: a burst in, one out."""
+        """How many of the engine's packet buffers the link may hold: a burst in, a burst out."""
         return 2 * BATCH
 
     def memory_bytes(self, link: LinkPlan) -> int:  # noqa: ARG002
-        """Of the engine's hugepages, beside those."""
+        """How much of the engine's hugepages the link takes, apart from packet buffers."""
         return 0
 
     def made(self, link: LinkPlan) -> str:  # noqa: ARG002

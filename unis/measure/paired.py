@@ -68,7 +68,7 @@ class Paired(Quartiles):
 
 
 class Ratio(BaseModel):
-    """Of windows of one round, or of rounds of one block: median, and the 95 % interval of it."""
+    """A ratio of windows of one round, or of rounds of one block: median and its 95 % interval."""
 
     median: float
     lo: float

@@ -25,7 +25,7 @@ class RingEnd:
         return pb.LinkConfig(name=self.link, kind=LINK_RING)
 
     def direction(self, *, receives: bool) -> str:  # noqa: ARG002
-        """Of two ends of a link, the same where the one receives what the other sends."""
+        """The same for two ends of a link if one receives what the other sends."""
         return self.link
 
 
@@ -56,7 +56,7 @@ class MemifEnd:
         return pb.LinkConfig(name=self.link, kind=LINK_MEMIF, slots=self.slots, memif=memif)
 
     def direction(self, *, receives: bool) -> str:
-        """Of two ends of a link, the same where the one receives what the other sends."""
+        """The same for two ends of a link if one receives what the other sends."""
         return f"{self.link} to {'server' if receives != self.client else 'client'}"
 
 

@@ -39,7 +39,7 @@ def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.Schedule
 
 
 def fair_slice_ns(part: SchedulerPart) -> int | None:
-    """Of functions under the kernel's fair policies; None: that of the kernel."""
+    """The time slice of functions under the kernel's fair policies; None: the kernel's."""
     return None if part.fair_slice_ms is None else round(part.fair_slice_ms * NS_PER_MS)
 
 

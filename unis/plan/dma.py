@@ -189,7 +189,7 @@ def _more(
 def queues(
     traffic: Traffic, ring_slots: int, io: IoCache | None, there: DmaChoice | None
 ) -> DmaChoice | None:
-    """Of the NICs of a run, behind which rings of so many slots wait; None: it has none."""
+    """Queues of the NICs of a run, whose packets go into rings of `ring_slots`; None: no NIC."""
     stated = {
         "rx" if isinstance(end, PortSource) else "tx": end.descriptors
         for end in traffic_ports(traffic)

@@ -104,7 +104,7 @@ def _solo_plan(
     places: Callable[[str], Places],
     name: str,
 ) -> Plan:
-    """Of one function, to measure it; no closure, for plans are handed to processes."""
+    """The plan to measure one function. Not a closure, because plans are passed to processes."""
     return make_plan(on_its_links(chain, wiring, name), machine, others, places)
 
 

@@ -27,7 +27,7 @@ _LEAST_MB = 256  # which suffices for chains of the usual size
 
 
 class Numbers:
-    """Of lcores, which have caches in the mempool, and of devices on rings."""
+    """Numbers of lcores, which have caches in the mempool, and of devices on rings."""
 
     def __init__(self, platform_cpus: int, file: ChainFile, there: Plan | None) -> None:
         before = {function.name: function for function in there.functions} if there else {}

@@ -214,7 +214,7 @@ class Delays:
         ]
 
     def _packets(self, function: str, rings: Mapping[str, int], gamma: float) -> int:
-        """That a turn of it takes, of all its chains."""
+        """Packets that a turn of the function takes from all its chains."""
         if len(self._here[self._cpu[function]]) == 1:  # it goes from one burst to the next
             return BATCH
         least = self._shortest(function, rings)
@@ -271,7 +271,7 @@ def size(
 def choices(
     file: ChainFile, wiring: Wiring, known: Known, there: Mapping[str, int]
 ) -> dict[str, RingChoice]:
-    """By chain. Those of chains that are `there` keep their length, where the file states none."""
+    """By chain. A chain that is `there` keeps its length if the file states none."""
     given = {name: given for name in file.chains if (given := _given(file, name, there.get(name)))}
     wishes = {
         name: _wish(file, wiring.graph.chains[name], known)
@@ -389,7 +389,7 @@ def _given(file: ChainFile, name: str, there: int | None) -> RingChoice | None:
 
 
 def _wish(file: ChainFile, chain: ChainGraph, known: Known) -> RingChoice:
-    """With which switches cost little."""
+    """The length with which switches cost little."""
     costs = {function: _cost(file, function, known) for function in chain.functions}
     cheapest = min(costs, key=lambda function: costs[function] or _ASSUMED_NS)
     cost = costs[cheapest] or _ASSUMED_NS

@@ -36,7 +36,7 @@ class LinkPlace:
 
     @property
     def functions(self) -> frozenset[str]:
-        """Those that have its ends."""
+        """The functions at its ends."""
         return frozenset(end for end in (self.origin, self.to) if end)
 
     @property
@@ -167,8 +167,8 @@ class _Builder:
             self._branches(chain)
 
     def _branches(self, chain: ChainGraph) -> None:
-        """Where the engine splits or merges, edges share the link of the port, and it carries
-        packets between that and the links of its own.
+        """Where the engine splits or merges, edges share the link of the port. The engine carries
+        packets between that link and its own links.
         """
         split: dict[tuple[str, int | None], list[Edge]] = {}
         merged: dict[tuple[str, int | None], list[Edge]] = {}

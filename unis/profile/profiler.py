@@ -63,11 +63,11 @@ class Wish:
         return Axis(_LEAST_LOAD, _MOST_LOAD, _CAREFUL_STEP if self.method.careful else _STEP)
 
     def known_shares(self, kept: StoredProfile) -> dict[float, Reading]:
-        """Those that were measured, and that with all ways, which is 1."""
+        """The shares that were measured, and the share with all ways, which is 1."""
         return {**kept.shares, **({float(self.ways): Reading(1.0)} if self.ways else {})}
 
     def curves(self, kept: StoredProfile) -> tuple[Curve | None, Curve]:
-        """Of what was measured: throughput, if its ways can be set, and latency."""
+        """The curves of what was measured: throughput, if cache ways can be set, and latency."""
         latency = curve_of(self.load_axis, Shape.CONVEX, self.method, kept.latencies)
         if self.ways_axis is None:
             return None, latency
@@ -93,7 +93,7 @@ class Backend(Protocol):
         """Mpps with the whole cache, and packets that then wait in rings."""
 
     def throughput(self, ways: int) -> Reading:
-        """Of that, with so many ways."""
+        """The share of that throughput with `ways` cache ways."""
 
     def latency(self, load: float) -> Reading:
         """p95, µs, at a part of it."""

@@ -160,7 +160,7 @@ def result(
 def _shares(
     curve: Curve | None, modelled: Modelled | str | None, ways: int, *, measurable: bool
 ) -> tuple[list[float], str, list[str], Fit | None]:
-    """By ways: measured if they were, else modelled, else next to nothing but with all of them."""
+    """Shares of throughput by ways: measured, else modelled, else hardly any below all ways."""
     if curve is not None:
         found = fit(curve.readings, Shape.CONCAVE, SHARES)
         smooth = Curve(

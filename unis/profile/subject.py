@@ -45,7 +45,7 @@ class Subject:
 
 
 def reference_arguments() -> dict[str, list[str]]:
-    """Those with which a function of ours is profiled if no others are given."""
+    """Arguments for UNiS' own functions when they are profiled without stated arguments."""
     examples = built.examples_directory()
     return {
         "dpi": ["--rules", str(examples / "dpi.rules")],

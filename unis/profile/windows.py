@@ -26,7 +26,7 @@ _PATIENCE = 3  # times as many windows, at most
 
 
 def disturbance(waited: float, stolen: float) -> float:
-    """Of a window, from the parts of its time: more than 1 is disturbed."""
+    """How disturbed a window was, from shares of its time; more than 1: too much."""
     return max(waited / _WAITED, stolen / _STOLEN)
 
 
@@ -129,7 +129,7 @@ class OnMachine:
         return found, found.value * p95_us
 
     def throughput(self, ways: int) -> Reading:
-        """Of that, with so many ways."""
+        """The share of the whole cache's throughput with `ways` cache ways."""
         if self._ways is None:
             raise RunFailedError("this machine has no cache ways to set")
         try:

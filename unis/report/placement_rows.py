@@ -74,7 +74,7 @@ def rows(workload: Workload, placement: Placement) -> list[Row]:
 
 
 def rows_of_shared(workload: Workload, placement: SharedPlacement) -> list[Row]:
-    """Those of one with shared cores. Loads are seldom equal, so a row is mostly a server."""
+    """Rows of a placement with shared cores. Loads differ, so most rows are one server."""
     functions = {slo.name: slo.profile.name for slo in workload.slos}
     servers = {server.name: server for server in workload.servers}
     kinds = Counter((machine.server, _cores(machine, functions)) for machine in placement.machines)
@@ -107,7 +107,7 @@ def by_ways(rows_of: Iterable[Row]) -> list[Row]:
 
 
 def functions_of(rows_of: Iterable[Row]) -> list[str]:
-    """That are in the picture, by their names."""
+    """Names of the functions in the picture, sorted."""
     return sorted({name for row in rows_of for block in row.blocks for name, _ in block.ways})
 
 

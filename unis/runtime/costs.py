@@ -144,7 +144,7 @@ def _followed(function: ProgramPlan) -> list[str]:
 
 
 def _content(file: Path) -> bytes:
-    """Of an argument that names a file; nothing where it cannot be one."""
+    """The content of a file that an argument names; empty if it names none."""
     try:
         return file.read_bytes() if file.is_file() and _is_small(file) else b""
     except (OSError, ValueError):  # too long for a name, or with a null
@@ -156,7 +156,7 @@ def _is_small(file: Path) -> bool:
 
 
 def cache_directory() -> Path:
-    """Where is kept what was measured on this machine."""
+    """The folder of what was measured on this machine."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "unis"
 
@@ -218,7 +218,7 @@ def known_costs(plan: Plan, sizes: Sequence[int] = ()) -> dict[str, Cost]:
 
 
 def costs_of(functions: Iterable[ProgramPlan], wanted: Mapping[int, int]) -> dict[str, Cost]:
-    """Those of functions that were measured here before, over these packet sizes."""
+    """Costs that were measured on this machine before, over these packet sizes."""
     kept = kept_costs()
     found: dict[str, Cost] = {}
     for function in functions:

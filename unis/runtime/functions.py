@@ -47,7 +47,7 @@ class Backoff:
 
 
 def listed(names: Collection[str]) -> str:
-    """As sentences name functions and chains."""
+    """Names of functions or chains, for a sentence."""
     return ", ".join(sorted(names))
 
 
