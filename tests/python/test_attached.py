@@ -14,6 +14,7 @@ from unis.runtime import attached as attached_module
 from unis.runtime import supervisor as supervisor_module
 from unis.runtime.attached import AttachedFunctions
 from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError
+from unis.runtime.interrupts import Interrupts
 from unis.runtime.process import ProcessId
 from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Run
@@ -69,7 +70,9 @@ def test_a_fault_of_ours_ends_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(Supervisor, "_look", lambda _: None)
     directory = SimpleNamespace(requests=lambda _: tmp_path / "x.sock")
     state = SimpleNamespace(run_id="one")
-    run = cast("Run", SimpleNamespace(directory=directory, state=state, fault=faults.append))
+    run: Any = SimpleNamespace(
+        directory=directory, state=state, fault=faults.append, switch=Interrupts()
+    )
     plan: Any = SimpleNamespace(engine=SimpleNamespace(joins=None), attached=["another"])
     with (
         Supervisor(run, AttachedFunctions(run, plan)) as supervisor,

@@ -1,11 +1,15 @@
 """How a supervisor is asked, and answers."""
 
+import errno
 import json
+import os
+import pkgutil
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -15,9 +19,12 @@ from google.protobuf.message import Message
 
 from unis.engine import names
 from unis.plan.difference import Change, Difference
+from unis.runtime import requests
 from unis.runtime.errors import InterruptedRunError, LaunchError
 from unis.runtime.interrupts import interrupts
 from unis.runtime.requests import RequestServer, SupervisorClient, SupervisorRequest
+from unis.runtime.supervisor import Supervisor
+from unis.signals import blocked
 from unis.v1 import engine_pb2
 from unis.v1 import supervisor_pb2 as pb
 
@@ -177,12 +184,63 @@ def test_a_request_that_comes_as_the_supervisor_ends_is_told(tmp_path: Path) -> 
         list(server.Apply(pb.ApplyFileRequest(), context))
 
 
+@pytest.mark.parametrize("where", ["os.eventfd", "pathlib.Path.chmod", "grpc._server._start"])
 def test_a_signal_while_it_begins_to_listen_leaves_no_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    def signalled(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return begin(*arguments)
+
     path = tmp_path / "a.sock"
-    monkeypatch.setattr(Path, "chmod", lambda *_: signal.raise_signal(signal.SIGTERM))
+    begin = pkgutil.resolve_name(where)
+    monkeypatch.setattr(where, signalled)
     with interrupts(), pytest.raises(InterruptedRunError):
         RequestServer(path)
     with socket.socket(socket.AF_UNIX) as client, pytest.raises(OSError, match=r"refused|No such"):
         client.connect(str(path))
+
+
+def test_a_signal_as_the_supervisor_ends_does_not_keep_its_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def blocked_late() -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return blocked()
+
+    path = tmp_path / "a.sock"
+    with interrupts() as switch:
+        run: Any = SimpleNamespace(
+            directory=SimpleNamespace(requests=lambda _: path),
+            state=SimpleNamespace(run_id="one"), switch=switch,
+        )  # fmt: skip
+        functions: Any = None
+        with Supervisor(run, functions):
+            monkeypatch.setattr(requests, "blocked", blocked_late)
+        assert switch.heard()
+    with socket.socket(socket.AF_UNIX) as client, pytest.raises(OSError, match=r"refused|No such"):
+        client.connect(str(path))
+
+
+def test_a_first_step_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "eventfd", fail)
+    with pytest.raises(LaunchError, match="Too many open files"):
+        RequestServer(tmp_path / "a.sock")
+
+
+def test_where_no_thread_can_be_started_it_fails_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(LaunchError, match="can't start new thread"):
+            RequestServer(tmp_path / "a.sock")
+    server = RequestServer(tmp_path / "b.sock")
+    monkeypatch.setattr(threading.Thread, "start", start)
+    server.close()

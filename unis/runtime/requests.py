@@ -32,6 +32,7 @@ from unis.v1 import supervisor_pb2_grpc
 Say = Callable[[str], None]
 
 _THREADS = 4  # clients that wait at a time; more wait for these
+_STOP_SECONDS = 1.0  # for calls to end that were open
 _ENDS = "the launcher ended before it answered; see `unis ps`"
 # Bytes, of errors too: the last words of a program are in them.
 _METADATA = {"max_metadata_size": 1 << 20, "absolute_max_metadata_size": 1 << 20}
@@ -81,28 +82,36 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
         self._open: set[SupervisorRequest] = set()
         self._lock = threading.Lock()
         self._closed = False
-        try:
+        with contextlib.ExitStack() as undo:
             with blocked():  # also in its threads: signals are for the supervisor
-                self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
-                options = {"so_reuseport": 0, **_METADATA}
-                self._server = grpc.server(
-                    ThreadPoolExecutor(_THREADS),
-                    options=[(f"grpc.{key}", value) for key, value in options.items()],
-                )
-                add = cast("Any", supervisor_pb2_grpc.add_SupervisorServicer_to_server)
-                add(self, self._server)
-                self._listen(path)
-        except BaseException:  # also a signal that waited for the end of the block
-            self.close()
-            raise
+                try:
+                    self._listen(path, undo)
+                except (RuntimeError, OSError) as error:
+                    raise LaunchError(f"cannot listen on {path}: {error}") from None
+            self._undo = undo.pop_all()  # no signal waits any more
 
-    def _listen(self, path: Path) -> None:
-        try:
-            self._server.add_insecure_port(f"unix:{path}")
-            path.chmod(0o600)
-        except (RuntimeError, OSError) as error:
-            raise LaunchError(f"cannot listen on {path}: {error}") from None
-        self._server.start()
+    def _listen(self, path: Path, undo: contextlib.ExitStack) -> None:
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
+        undo.callback(os.close, self._wake)
+        options = {"so_reuseport": 0, **_METADATA}
+        server = grpc.server(
+            ThreadPoolExecutor(_THREADS),
+            options=[(f"grpc.{key}", value) for key, value in options.items()],
+        )
+        add = cast("Any", supervisor_pb2_grpc.add_SupervisorServicer_to_server)
+        add(self, server)
+        server.add_insecure_port(f"unix:{path}")
+        path.chmod(0o600)
+        undo.callback(self._stop, server)  # also where `start` fails, which leaves it half started
+        server.start()
+
+    def _stop(self, server: grpc.Server) -> None:
+        with self._lock:
+            self._closed = True
+            for request in list(self._open):
+                request.refuse(grpc.StatusCode.UNAVAILABLE, _ENDS)
+        with contextlib.suppress(RuntimeError):  # no thread can be started
+            server.stop(0).wait(_STOP_SECONDS)
 
     def fileno(self) -> int:
         """To be polled: readable when a request waits."""
@@ -118,13 +127,7 @@ class RequestServer(supervisor_pb2_grpc.SupervisorServicer):
     def close(self) -> None:
         """Ends every call that is open, or that comes."""
         with blocked():
-            stopped = self._server.stop(None)
-            with self._lock:
-                self._closed = True
-                os.close(self._wake)
-                for request in list(self._open):
-                    request.refuse(grpc.StatusCode.UNAVAILABLE, _ENDS)
-            stopped.wait(1.0)
+            self._undo.close()
 
     # The methods of supervisor.proto.
 

@@ -77,6 +77,7 @@ class Supervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.run.switch.armed = False  # a signal in `close` must not leave clients waiting
         self._requests.close()
 
     def watch(self, on_stats: Callable[[pb.Stats], None], interval: float = 1.0) -> None:
