@@ -1,5 +1,7 @@
 """What a user sees: one clear sentence and exit code 2 for bad input, and nothing left running."""
 
+import errno
+import io
 import json
 import os
 import socket
@@ -8,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.live import Live
 
 from tests.python.commands import busy_file, json_of, run, stale_run
 from tests.python.place import step
 from unis import built
-from unis.cli import run_commands
+from unis.cli import run_commands, terminal
 from unis.cli.bench_options import arms_of
 from unis.runtime import doctor, launcher
 from unis.runtime.doctor import kernel, runs
@@ -356,3 +359,38 @@ def test_a_command_goes_on_where_it_cannot_say_what_it_does(*, nobody_reads: boo
         os.close(full)
     assert done.stdout == "went on\n"
     assert done.returncode == 0 or not nobody_reads
+
+
+class FullDisk(io.StringIO):
+    """A file on it, and what was written."""
+
+    full = True
+
+    def flush(self) -> None:
+        if self.full:
+            self.seek(0)
+            self.truncate()
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_could_not_be_written_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FullDisk()
+    monkeypatch.setattr(terminal.err, "_file", disk)
+    with Live(console=terminal.err, transient=True, auto_refresh=False) as live:
+        live.update("a view", refresh=True)
+    terminal.warn("one")
+    disk.full = False
+    terminal.say("two")
+    assert disk.getvalue() == "two\n"
+
+
+def test_a_view_goes_on_where_the_terminal_is_closed() -> None:
+    code = (
+        "import os; other_end, terminal = os.openpty(); os.dup2(terminal, 2)\n"
+        "from rich.live import Live; from unis.cli.terminal import err, say\n"
+        "with Live(console=err, transient=True, auto_refresh=False) as live:\n"
+        "    os.close(other_end); live.update('a view', refresh=True); say('one')\n"
+        "assert err.quiet"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], timeout=60, check=False)
+    assert done.returncode == 0

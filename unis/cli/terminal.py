@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import sys
 import time
@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
 
 class _Stderr(Console):
-    """Goes quiet once nobody reads it: no run ends for that."""
+    """Drops what cannot be written, and goes quiet once nobody reads it: no run ends for that."""
+
+    def _check_buffer(self) -> None:
+        try:
+            super()._check_buffer()
+        except OSError as error:  # as on a full disk; rich would write it again
+            self._buffer.clear()
+            if error.errno == errno.EIO:  # the terminal is closed
+                self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -54,8 +62,7 @@ def say(line: str) -> None:
     if voice.verbose:
         line = f"{time.monotonic() - voice.started:7.3f} {line}"
     if not voice.quiet:
-        with contextlib.suppress(OSError):  # as on a full disk
-            err.print(line, soft_wrap=True)
+        err.print(line, soft_wrap=True)
 
 
 def print_line(line: str | Text, style: str = "") -> None:
