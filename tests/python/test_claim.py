@@ -33,7 +33,7 @@ from unis.runtime.errors import (
     InterruptedRunError,
     LaunchError,
     NotAllowedError,
-    RunFailedError,
+    RunTimeoutError,
 )
 from unis.runtime.files import appending
 from unis.runtime.interrupts import interrupts
@@ -172,7 +172,7 @@ def test_a_stale_run_makes_room(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "error"),
-    [(signal.SIGTERM, InterruptedRunError), (signal.SIGALRM, RunFailedError)],
+    [(signal.SIGTERM, InterruptedRunError), (signal.SIGALRM, RunTimeoutError)],
 )
 def test_what_comes_while_a_stale_run_is_undone_counts_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[BaseException]

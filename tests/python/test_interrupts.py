@@ -4,13 +4,23 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.python.signalling import taken_by_another_thread, wait_until
 from unis.cli import main
-from unis.runtime.errors import InterruptedRunError, RunFailedError, interrupted_code
-from unis.runtime.interrupts import interrupts
+from unis.runtime import supervisor
+from unis.runtime.errors import (
+    InterruptedRunError,
+    RunFailedError,
+    RunTimeoutError,
+    interrupted_code,
+)
+from unis.runtime.interrupts import Interrupts, interrupts
+from unis.runtime.run import Options
 from unis.signals import blocked
 
 SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
@@ -125,7 +135,7 @@ def test_a_time_out_waits_for_the_end_of_the_block() -> None:
             taken_by_another_thread(signal.SIGALRM)
             done.append(True)
 
-    with interrupts() as switch, pytest.raises(RunFailedError, match="it did not end within"):
+    with interrupts() as switch, pytest.raises(RunTimeoutError, match="it did not end within"):
         work()
     assert done
 
@@ -138,7 +148,7 @@ def test_no_handler_of_faults_takes_a_time_out_for_one() -> None:
             except Exception:
                 return  # as a function is tried again that could not be restarted
 
-    with interrupts() as switch, pytest.raises(RunFailedError, match="it did not end within 60 s"):
+    with interrupts() as switch, pytest.raises(RunTimeoutError, match="it did not end within 60 s"):
         work()
 
 
@@ -150,9 +160,36 @@ def test_a_time_out_while_signals_are_only_counted_is_raised_afterwards() -> Non
             switch.resume()
 
     with interrupts() as switch:
-        with pytest.raises(RunFailedError, match="it did not end within"):
+        with pytest.raises(RunTimeoutError, match="it did not end within"):
             work()
         switch.resume()  # it is forgotten with its block
+
+
+def test_a_time_out_as_its_block_ends_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def set_timer(_which: int, seconds: float) -> None:
+        if seconds == 0:
+            signal.raise_signal(signal.SIGALRM)
+
+    monkeypatch.setattr(signal, "setitimer", set_timer)
+    with interrupts() as switch, switch.within(60, "it did not end"):
+        pass
+    assert switch.armed
+
+
+def test_a_time_out_of_a_run_is_told_whenever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def late(*_: object) -> Iterator[None]:
+        yield
+        raise RunTimeoutError("it did not come up")
+
+    run: Any = SimpleNamespace(engine_died=lambda: False)
+    monkeypatch.setattr(Interrupts, "within", late)
+    for name in ("running", "Supervisor", "LaunchedFunctions"):
+        monkeypatch.setattr(supervisor, name, lambda *_: nullcontext(run))
+    plan: Any = SimpleNamespace(name="x")
+    job = supervisor.Job(Options(), print, Interrupts(), lambda _: None)
+    with pytest.raises(RunFailedError, match="it did not come up"):
+        supervisor.supervise(plan, job)
 
 
 def test_without_a_time_out_its_signal_is_left_alone() -> None:

@@ -20,7 +20,7 @@ from unis.runtime import launched as launched_module
 from unis.runtime import supervisor as module
 from unis.runtime.child import Child
 from unis.runtime.directory import RunDirectory
-from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.errors import LaunchError, RunFailedError, RunTimeoutError
 from unis.runtime.functions import end_functions
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.launched import LaunchedFunctions
@@ -171,7 +171,7 @@ def test_a_time_out_during_a_restart_ends_the_run(
     with (
         interrupts() as switch,
         supervised(run) as supervisor,
-        pytest.raises(RunFailedError, match="`two` did not come up within 60 s"),
+        pytest.raises(RunTimeoutError, match="`two` did not come up within 60 s"),
         switch.within(60, "`two` did not come up"),
     ):
         supervisor.wait(1.0)

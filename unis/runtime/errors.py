@@ -39,7 +39,8 @@ class InterruptedRunError(BaseException):
 
 
 class RunTimeoutError(BaseException):
-    """A deadline has passed. `Interrupts.within` makes a RunFailedError of it at its end."""
+    """A deadline has passed; no `except Exception` may take it for a fault. `supervise` makes a
+    RunFailedError of it."""
 
 
 def interrupted_code(error: BaseException) -> int:

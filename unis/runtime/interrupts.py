@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from unis.runtime.errors import InterruptedRunError, RunFailedError, RunTimeoutError
+from unis.runtime.errors import InterruptedRunError, RunTimeoutError
 from unis.signals import ENDING, postponed
 
 
@@ -57,16 +57,15 @@ class Interrupts:
 
     @contextmanager
     def within(self, seconds: float | None, what: str) -> Iterator[None]:
-        """Raises RunFailedError "`what` within … s" if the block takes longer; None: never.
-
-        In the block it is a RunTimeoutError, which no `except Exception` takes for a fault.
-        """
+        """Raises RunTimeoutError "`what` within … s" if the block takes longer; None: never."""
         if seconds is None:
             yield
             return
 
+        over = False
+
         def expire(number: int, _frame: FrameType | None) -> None:
-            if not postponed(number):
+            if not over and not postponed(number):
                 self._expired = RunTimeoutError(f"{what} within {seconds:g} s")
                 self._raise(self._expired)
 
@@ -74,9 +73,8 @@ class Interrupts:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             yield
-        except RunTimeoutError as error:
-            raise RunFailedError(str(error)) from error.__cause__
         finally:
+            over = True
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
             self._expired = None

@@ -24,7 +24,7 @@ from unis.errors import UnisError
 from unis.plan.model import Plan
 from unis.runtime.account import account_line
 from unis.runtime.directory import RunDirectory, run_directory
-from unis.runtime.errors import LaunchError, RunFailedError
+from unis.runtime.errors import LaunchError, RunFailedError, RunTimeoutError
 from unis.runtime.files import locked
 from unis.runtime.functions import Backoff
 from unis.runtime.interrupts import Interrupts
@@ -225,6 +225,8 @@ def _once(
                 raise
             finally:
                 served = time.monotonic() - begin
+    except RunTimeoutError as error:
+        raise RunFailedError(str(error)) from error.__cause__
     except UnisError as error:
         # What is wrong with the file does not mend itself.
         if served is None and before and not error.bad_input:
