@@ -211,7 +211,15 @@ def test_where_functions_are_others_the_death_of_unisd_undoes_nothing_else(
         assert nf.poll() is None
 
 
-def test_it_sees_the_next_unisd_die_also_if_it_heard_of_it_late(run: RunDirectory) -> None:
+def watches(guard: subprocess.Popen[bytes], pid: int) -> bool:
+    """Whether it has a pidfd of the process."""
+    infos = Path(f"/proc/{guard.pid}/fdinfo").iterdir()
+    return any(f"\nPid:\t{pid}\n" in info.read_text() for info in infos)
+
+
+def test_it_leaves_alone_what_the_next_unisd_has_adopted_and_sees_that_die(
+    run: RunDirectory,
+) -> None:
     state = run.read()
     assert state
     run.write(state.with_changes(attached=True))
@@ -220,14 +228,19 @@ def test_it_sees_the_next_unisd_die_also_if_it_heard_of_it_late(run: RunDirector
         subprocess.Popen(["sleep", "60"]) as another,
         guarding(run) as it,
     ):
+        write_held(run.held, Entry(identity(nf)), loops=1)
+        assert soon(lambda: returned(run.held) == 1), "it has the file of the first open"
+        os.sched_setscheduler(nf.pid, os.SCHED_RR, os.sched_param(3))
         os.kill(it.guard.pid, signal.SIGSTOP)
         it.unisd.kill()
         it.unisd.wait()
+        run.held.unlink()
         assert it.guard.stdin
         it.guard.stdin.write(f"unisd {another.pid}\n".encode())
         it.guard.stdin.flush()
         os.kill(it.guard.pid, signal.SIGCONT)
-        time.sleep(0.2)  # it has heard of both at once
+        assert soon(lambda: watches(it.guard, another.pid)), "it has heard of both at once"
+        assert scheduling(nf)[0] == os.SCHED_RR
         write_held(run.held, Entry(identity(nf)))
         another.kill()
         assert soon(lambda: scheduling(nf) == (os.SCHED_BATCH, 5))

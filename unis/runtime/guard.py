@@ -49,13 +49,9 @@ class _Guard:
         self._poll.register(0, select.POLLIN | select.POLLHUP)
         unread = b""
         while True:
-            events = self._poll.poll(None if self._unisd is None else _LOOK_EVERY_MS)
-            # The death of a unisd comes before the name of the next, which may have its descriptor.
-            for descriptor, _ in sorted(events, reverse=True):
-                if descriptor != 0:
-                    if not self._outlives_unisd():
-                        return "unisd died"
-                    continue
+            ready = self._poll.poll(None if self._unisd is None else _LOOK_EVERY_MS)
+            # Lines first: a launcher that names the next unisd has put back what the last one held.
+            if any(descriptor == 0 for descriptor, _ in ready):
                 received = os.read(0, 4096)
                 if not received:
                     return "the process that ran `unis up` died"
@@ -66,6 +62,8 @@ class _Guard:
                     pid = int(line.split()[1])
                     if not self._watch_unisd(pid) and not self._outlives_unisd():
                         return "unisd died"
+            elif ready and not self._outlives_unisd():
+                return "unisd died"
             if self._unisd is not None:
                 self._look()
 
@@ -76,10 +74,6 @@ class _Guard:
             return False
         self.put_back("unisd died", dead=True)
         self._forget_unisd()
-        if self._held:
-            self._held.close()
-            self._held = None
-        self._stillness = Stillness(_PATIENCE, _PATIENCE_WHILE_CHANGING)
         return True
 
     def _forget_unisd(self) -> None:
@@ -87,6 +81,10 @@ class _Guard:
             self._poll.unregister(self._unisd)
             os.close(self._unisd)
             self._unisd = None
+        if self._held:
+            self._held.close()
+            self._held = None
+        self._stillness = Stillness(_PATIENCE, _PATIENCE_WHILE_CHANGING)
 
     def _watch_unisd(self, pid: int) -> bool:
         self._forget_unisd()
