@@ -131,6 +131,7 @@ class AttachedFunctions:
         self._group = plan.engine.joins
         self._started = False
         self._again = False  # whether the engine was busy, or has just died
+        self._leaving: set[str] = set()  # functions whose attach failed, and that are noted still
         self._backoff = Backoff()
         self._unisd_since = time.monotonic()
 
@@ -161,6 +162,7 @@ class AttachedFunctions:
             )
         claim_more(after, self._run.state, self._run.record)
         noted = FunctionProcess(function.name, function.cpu, identity)
+        self._leaving.discard(function.name)
         try:
             self._run.record(functions=self._run.state.with_function(noted))
             keep_off(after.cpus)
@@ -170,10 +172,10 @@ class AttachedFunctions:
         except Exception:  # an interrupt ends the run, which gives all functions back
             try:
                 self._drop(function.name)
-            except EngineError as error:  # the first exception says more
-                if error.gone:  # the next unisd is told nothing of the function
-                    self._run.plan = self._plan = before
-                    self._forget(function.name)
+            except EngineError as error:  # the engine may hold it still: `reconcile` tries again
+                self._run.plan = self._plan = before
+                self._leaving.add(function.name)
+                self._run.tell(f"cannot detach {function.name} yet: {error}")
             raise
         self._run.tell(f"{function.name} (pid {function.pid}) is attached on CPU {function.cpu}")
 
@@ -202,6 +204,7 @@ class AttachedFunctions:
         self._forget(name)
 
     def _forget(self, name: str) -> None:
+        self._leaving.discard(name)
         noted = [function for function in self._run.state.functions if function.name != name]
         self._run.record_event(functions=noted, cpus=sorted(self._plan.cpus))
 
@@ -232,14 +235,18 @@ class AttachedFunctions:
         self._see_to_platform()
         self._again = False
         for function in self._run.state.functions:
-            if function.process.alive():
+            leaving = function.name in self._leaving
+            if function.process.alive() and not leaving:
                 continue
             try:
                 self._drop(function.name, patience=0.0)
             except EngineError as error:
-                if not (error.busy or error.gone):
+                if not (error.busy or error.gone or leaving):
                     raise
                 self._again = True  # at the next look
+                continue
+            if leaving:
+                self._run.tell(f"{function.name} is detached")
                 continue
             self._run.tell(f"{function.name} (pid {function.process.pid}) has ended")
             if not self._plan.attached:
