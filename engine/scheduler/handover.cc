@@ -45,7 +45,7 @@ bool Handover::Start() {
   any_yields_ = std::ranges::any_of(tasks_, yields);
   all_yield_ = std::ranges::all_of(tasks_, yields);
   parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
-  short_rests_.Start(all_yield_ && groups_.empty());
+  short_rests_.Start(all_yield_ && groups_.empty() && !grants_);
   for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
   return AlgorithmOne::Start();
 }
@@ -106,8 +106,9 @@ bool Handover::Decide(Nanoseconds now) noexcept {
 // True: they go on resting. A trace sees the turns in between.
 bool Handover::LookWhileResting(Nanoseconds now) noexcept {
   const auto turn = yielding_.CurrentTurn(core());
-  if (turn && IsTraced()) OnTurn(*turn, now);
-  if (short_rests_.Look(turn.has_value(), now)) {
+  const bool rest = short_rests_.Look(turn.has_value(), now);
+  if (turn && (IsTraced() || !rest)) OnTurn(*turn, now);
+  if (rest) {
     next_decision_ = now + kLookAtParked;
     return true;
   }
@@ -119,14 +120,16 @@ bool Handover::LookWhileResting(Nanoseconds now) noexcept {
 bool Handover::Watch(Nanoseconds now) noexcept {
   Place next;
   std::optional<SwitchReason> reason;
+  bool turn_seen = false;
   if (Yields(current_)) {
     const auto turn = yielding_.CurrentTurn(core());
     if (turn) OnTurn(*turn, now);
+    turn_seen = turn && turn->begun;
     if (grants_) GrantRoom(now);
     shares_.Look(current_);
     if (now >= settled_) costs_.Look(current_, now);
     // A task that was preempted first goes on with its turn, or the line would stand still.
-    if (turn && turn->begun) next = FirstNotInLine(now, false);
+    if (turn_seen) next = FirstNotInLine(now, false);
     reason = next.found() ? SwitchReason::kBetween : LeaveReasonInTurn(now);
     if (reason == SwitchReason::kSliceExpired) next = FirstNotInLine(now, false);
   } else {
@@ -136,7 +139,7 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   }
   if (reason && !next.found()) next = FirstInLine();
   if (!next.found()) parking_.LookForIdleCore(current_, now);
-  if (!next.found() && !parking_.all_parked() && short_rests_.BeginsAfter(now)) {
+  if (!next.found() && !parking_.all_parked() && short_rests_.BeginsAfter(turn_seen, now)) {
     parking_.ForgetSingles();
     return false;
   }
@@ -226,7 +229,10 @@ CoreStatistics Handover::statistics() const noexcept {
   CoreStatistics statistics = AlgorithmOne::statistics();
   statistics.parks += short_rests_.times();
   statistics.wakes = short_rests_.wakes();
-  statistics.parked |= short_rests_.active();
+  if (short_rests_.active()) {
+    statistics.parked = true;
+    statistics.current.reset();
+  }
   for (const TaskState& task : tasks_) {
     statistics.switches += yielding_.TurnsOf(task.index);
     if (any_yields_) statistics.budget = std::max(statistics.budget, BudgetOf(task));

@@ -39,8 +39,8 @@ struct SchedulerSettings {
   bool online_cost = false;
   // Tasks without packets are parked after so long (parking.h). 0: never, they spin.
   Nanoseconds idle_after = 0;
-  // Tasks that yield by themselves sleep between packets (short_rests.h): until an ingress holds a
-  // batch, or a packet has waited for so long. 0: they spin.
+  // Tasks that yield by themselves sleep between packets until one has waited for so long
+  // (short_rests.h). 0: they spin.
   Nanoseconds max_delay = 0;
   // Slices are so many times as long as costs and γ say: what wrong costs do (section 5.7).
   double slice_factor = 1;

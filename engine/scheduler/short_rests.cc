@@ -1,6 +1,7 @@
 #include "engine/scheduler/short_rests.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace unis {
 namespace {
@@ -8,6 +9,10 @@ namespace {
 constexpr Nanoseconds kRenewSleep = ProcessController::kParkHolds / 5;  // looks come late
 // A pass over fewer packets would cost more to wake up for than to do.
 constexpr std::uint32_t kMuchOfCapacity = 8;
+// Smaller links run over before the first task has woken up.
+constexpr std::uint32_t kLeastCapacity = kMuchOfCapacity * kBatch - 1;
+// A turn that lasts for longer is one that the scheduler must end.
+constexpr Nanoseconds kLongTurn = 1'000'000;
 // Two looks so far apart must find little: one may just come between two full bursts.
 constexpr Nanoseconds kCalmFor = 20'000;
 // A thread that was woken has begun a turn by then, or will not.
@@ -17,8 +22,12 @@ constexpr Nanoseconds kBehindFor = 200'000;
 
 }  // namespace
 
-void ShortRests::Start(bool all_yield) {
-  allowed_ = all_yield && tasks_.settings().max_delay > 0 && tasks_.all_occupancies_known();
+void ShortRests::Start(bool possible) {
+  const auto is_large = [this](const IngressState& in) {
+    return tasks_.monitor().PktCap(in.link) >= kLeastCapacity;
+  };
+  allowed_ = possible && tasks_.settings().max_delay > 0 && tasks_.all_occupancies_known() &&
+             std::ranges::all_of(tasks_.ingresses(), is_large);
   active_ = false;
   calm_since_ = kNever;
   woken_.assign(tasks_.size(), false);
@@ -37,9 +46,9 @@ ShortRests::Waiting ShortRests::Look() const noexcept {
   return waiting;
 }
 
-bool ShortRests::BeginsAfter(Nanoseconds now) noexcept {
+bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
   if (!allowed_) return false;
-  if (Look() >= Waiting::kMuch) {
+  if (!turn_seen || Look() >= Waiting::kMuch) {
     calm_since_ = kNever;
     return false;
   }
@@ -52,36 +61,45 @@ bool ShortRests::BeginsAfter(Nanoseconds now) noexcept {
   ParkAll(now);
   active_ = true;
   ++times_;
-  woken_at_ = now;
+  woken_at_ = turn_at_ = now;
   started_ = true;
+  out_of_turn_ = false;
   since_ = behind_since_ = kNever;
   return true;
 }
 
 bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
-  started_ |= turn_seen;
+  if (now - renewed_ >= kRenewSleep) ParkAll(now);
+  if (turn_seen) {
+    started_ = true;
+    turn_at_ = now;
+  }
   const Waiting waiting = Look();
-  const bool run = controller_.yielding()->AnyInTurn(tasks_.core()) ||
-                   (!started_ && now - woken_at_ < kLateStart);
-  if (run) {
+  // Between two turns nobody has one, for a moment.
+  const bool out_before =
+      std::exchange(out_of_turn_, !controller_.yielding()->AnyInTurn(tasks_.core()));
+  const bool sleep =
+      out_before && out_of_turn_ && !turn_seen && (started_ || now - woken_at_ >= kLateStart);
+  if (!sleep) {
     since_ = kNever;
-    if (waiting < Waiting::kMuch) {
+    if (waiting < Waiting::kMuch)
       behind_since_ = kNever;
-      return true;
-    }
-    if (behind_since_ == kNever) behind_since_ = now;
-    if (now - behind_since_ < kBehindFor && waiting < Waiting::kHalfFull) return true;
+    else if (behind_since_ == kNever)
+      behind_since_ = now;
+    const bool full = waiting == Waiting::kHalfFull && started_;
+    const bool behind = behind_since_ != kNever && now - behind_since_ >= kBehindFor;
+    const bool long_turn = started_ && !out_of_turn_ && now - turn_at_ >= kLongTurn;
+    if (!full && !behind && !long_turn) return true;
     End();
     return false;
   }
   behind_since_ = kNever;
-  if (waiting > Waiting::kNone) {
-    if (since_ == kNever) since_ = now;
-    if (waiting >= Waiting::kMuch || now - since_ >= tasks_.settings().max_delay) Wake(now);
+  if (waiting == Waiting::kNone) {
+    since_ = kNever;
     return true;
   }
-  since_ = kNever;
-  if (now - renewed_ >= kRenewSleep) ParkAll(now);
+  if (since_ == kNever) since_ = now;
+  if (waiting >= Waiting::kMuch || now - since_ >= tasks_.settings().max_delay) Wake(now);
   return true;
 }
 
@@ -99,8 +117,8 @@ void ShortRests::End() noexcept {
 // look later. They sleep again where they find their ports empty.
 void ShortRests::Wake(Nanoseconds now) noexcept {
   ++wakes_;
-  woken_at_ = renewed_ = now;
-  started_ = false;
+  woken_at_ = turn_at_ = renewed_ = now;
+  started_ = out_of_turn_ = false;
   since_ = kNever;
   const auto size = static_cast<Slot>(tasks_.size());
   for (Slot slot = 0; slot < size; ++slot) {

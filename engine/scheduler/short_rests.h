@@ -16,17 +16,18 @@ class ShortRests {
   ShortRests(const CoreTasks& tasks, ProcessController& controller)
       : tasks_(tasks), controller_(controller) {}
 
-  // Before the first task runs. `all_yield`: as ProcessController::yielding() says.
-  void Start(bool all_yield);
+  // Before the first task runs. `possible`: all tasks yield, and none waits for room behind it.
+  void Start(bool possible);
   // All tasks sleep, or will where they have done their work.
   bool active() const noexcept { return active_; }
   std::uint64_t times() const noexcept { return times_; }
   std::uint64_t wakes() const noexcept { return wakes_; }  // while active
 
-  // A look while tasks spin. True: little waits anywhere, also at a look before; from now on tasks
-  // sleep.
-  bool BeginsAfter(Nanoseconds now) noexcept;
-  // A look while active. False: there is so much work that tasks spin again; none sleeps.
+  // A look while tasks spin; `turn_seen`: a turn has begun since the last one. True: little waits
+  // anywhere, also at a look before, and nobody keeps the CPU; from now on tasks sleep.
+  bool BeginsAfter(bool turn_seen, Nanoseconds now) noexcept;
+  // A look while active. False: there is so much work, or one task keeps the CPU so long, that
+  // tasks spin again; none sleeps.
   bool Look(bool turn_seen, Nanoseconds now) noexcept;
 
  private:
@@ -46,7 +47,9 @@ class ShortRests {
   Nanoseconds since_ = kNever;         // packets wait, while tasks sleep
   Nanoseconds behind_since_ = kNever;  // much waits, while tasks run
   Nanoseconds woken_at_ = 0;
-  bool started_ = false;  // a turn was seen since then
+  bool started_ = false;      // a turn was seen since then
+  bool out_of_turn_ = false;  // all tasks were, at the last look
+  Nanoseconds turn_at_ = 0;   // when a turn was seen to begin last
   Nanoseconds renewed_ = 0;
   std::uint64_t times_ = 0, wakes_ = 0;
   std::vector<bool> woken_;  // per task

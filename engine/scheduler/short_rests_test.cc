@@ -27,13 +27,20 @@ struct ShortRestsTest : testing::Test {
     EXPECT_TRUE(rig.cores.Start());
   }
   void Pass(Nanoseconds time) {
-    for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;)
+    for (const Nanoseconds end = rig.timer.now + time; rig.timer.now < end;) {
+      if (turns) rig.controller.turn = {.task = 0, .begun = true};
       rig.TickAt(rig.timer.now + kT);
+    }
   }
   // As the plug-in does where its ports are empty.
   void Sleep() {
-    rig.controller.in_turn = false;
-    Pass(10 * kT);
+    turns = rig.controller.in_turn = false;
+    Pass(20 * kT);
+  }
+  // Woken tasks do.
+  void Run(Nanoseconds time) {
+    turns = rig.controller.in_turn = true;
+    Pass(time);
   }
   void PassUntilResting() {
     for (int i = 0; i < 1'000 && !Resting(); ++i) Pass(kT);
@@ -43,9 +50,7 @@ struct ShortRestsTest : testing::Test {
   }
   // The woken tasks run, and sleep again.
   void RunOnce() {
-    rig.controller.turn = {.task = 0, .begun = true};
-    rig.controller.in_turn = true;
-    Pass(10 * kT);
+    Run(10 * kT);
     rig.monitor.packets = {0, 0, 0, 0};
     Sleep();
   }
@@ -53,6 +58,7 @@ struct ShortRestsTest : testing::Test {
   std::uint64_t Wakes() const { return rig.cores[0].statistics().wakes; }
 
   Rig rig;
+  bool turns = true;  // one begins before each look
 };
 
 TEST_F(ShortRestsTest, WithoutPacketsTheyRestSoon) {
@@ -71,7 +77,6 @@ TEST_F(ShortRestsTest, MuchAnywhereIs) {
   for (const LinkIndex link : {0U, 1U, 2U}) {
     rig.monitor.packets = {0, 0, 0, 0};
     rig.monitor.packets[link] = kMuch;
-    rig.controller.turn = {.task = link, .begun = true};
     Pass(50'000);
   }
   EXPECT_FALSE(Resting());
@@ -118,9 +123,7 @@ TEST_F(ShortRestsTest, WhileTheyRunNobodyIsWoken) {
   PassUntilResting();
   rig.monitor.packets[0] = kMuch;
   Pass(10 * kT);
-  rig.controller.turn = {.task = 0, .begun = true};
-  rig.controller.in_turn = true;
-  Pass(100 * kT);
+  Run(100 * kT);
   EXPECT_EQ(Wakes(), 1U);
 }
 
@@ -128,11 +131,36 @@ TEST_F(ShortRestsTest, WhereTheyCannotCatchUpTheySpin) {
   PassUntilResting();
   rig.monitor.packets[0] = kMuch;
   Pass(10 * kT);
-  rig.controller.turn = {.task = 0, .begun = true};
-  rig.controller.in_turn = true;
-  Pass(300'000);
+  Run(300'000);
   EXPECT_FALSE(Resting());
   EXPECT_TRUE(rig.controller.parked.empty());
+}
+
+TEST_F(ShortRestsTest, OneThatKeepsTheCpuIsPreempted) {
+  PassUntilResting();
+  rig.monitor.packets[0] = 1;
+  Pass(kMaxDelay + 10 * kT);
+  ASSERT_EQ(Wakes(), 1U);
+  Run(10 * kT);
+  turns = false;  // and its turn goes on
+  rig.controller.switches.clear();
+  Pass(3'000'000);
+  EXPECT_FALSE(Resting());
+  EXPECT_FALSE(rig.controller.switches.empty());
+}
+
+TEST_F(ShortRestsTest, BetweenTwoTurnsNobodyIsTakenForAsleep) {
+  PassUntilResting();
+  rig.monitor.packets[0] = kMuch;
+  Pass(10 * kT);
+  ASSERT_EQ(Wakes(), 1U);
+  Run(10 * kT);
+  turns = false;
+  for (int i = 0; i < 20; ++i) {
+    rig.controller.in_turn = i % 2 == 1;
+    Pass(5 * kT);
+  }
+  EXPECT_EQ(Wakes(), 1U);
 }
 
 TEST_F(ShortRestsTest, AThreadThatNeverStartsIsWokenAgain) {
@@ -146,10 +174,13 @@ TEST_F(ShortRestsTest, AThreadThatNeverStartsIsWokenAgain) {
 
 TEST_F(ShortRestsTest, ASleepIsRenewedBeforeItEndsByItself) {
   PassUntilResting();
-  const int before = rig.controller.renewed;
+  int before = rig.controller.renewed;
   Pass(10 * ProcessController::kParkHolds);
   EXPECT_GE(rig.controller.renewed - before, 3 * 20);
   EXPECT_EQ(Wakes(), 0U);
+  before = rig.controller.renewed;
+  Run(ProcessController::kParkHolds);
+  EXPECT_GT(rig.controller.renewed, before) << "also while they run";
 }
 
 TEST_F(ShortRestsTest, WhereATaskCannotBeParkedNoneIs) {
@@ -157,6 +188,20 @@ TEST_F(ShortRestsTest, WhereATaskCannotBeParkedNoneIs) {
   Pass(kIdleAfter / 2);  // later those that can sleep alone do
   EXPECT_FALSE(Resting());
   EXPECT_EQ(rig.controller.parks, 0);
+}
+
+TEST(NoShortRestsTest, OnSmallLinks) {
+  FakeMonitor links = Filled({0, 0, 0});
+  for (std::uint32_t& capacity : links.capacity) capacity = 127;
+  Rig rig(SettingsOfRests(), Chain({0, 0}), 1, links, true);
+  rig.controller.can_park = true;
+  rig.controller.in_line = {0, 1};
+  EXPECT_TRUE(rig.cores.Start());
+  for (Nanoseconds now = 0; now < kIdleAfter / 2; now += kT) {
+    rig.controller.turn = {.task = 0, .begun = true};
+    rig.TickAt(now);
+  }
+  EXPECT_FALSE(rig.cores[0].statistics().parked);
 }
 
 TEST(NoShortRestsTest, WhereATaskDoesNotYield) {

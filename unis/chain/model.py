@@ -178,8 +178,8 @@ class SchedulerPart(Part):
     max_delay_us: Annotated[
         float, Field(ge=0, **bounds("SchedulerSettings.max_delay_ns", unit=NS_PER_US))
     ] = defaults.MAX_DELAY_US
-    """Functions that hand the CPU over sleep between packets: until a batch waits, or a packet has
-    waited this long, µs; 0: they keep polling."""
+    """Functions that hand the CPU over sleep between packets: until an eighth of a link is full, or
+    a packet has waited this long, µs; 0: they keep polling."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None
