@@ -1,7 +1,6 @@
 // What packets cost: measured in a run of its own, else assumed and then followed.
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -16,16 +15,6 @@ class RunCostsTest : public RunTest {
   void DeployA() {
     ASSERT_TRUE(run_->Deploy(Chain({"a"})).ok());
     ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
-  }
-  // Two functions whose cost nobody states, running.
-  void BringUpUnknown(bool follow) {
-    v1::DeployRequest request = Chain({"a", "b"});
-    for (auto& function : *request.mutable_functions()) function.set_cost_ns(0);
-    request.mutable_scheduler()->set_online_cost(follow);
-    ASSERT_TRUE(run_->Deploy(request).ok());
-    ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
-    ASSERT_TRUE(Attach("b", Spawn("b", 1)).ok());
-    ASSERT_TRUE(Start().ok());
   }
 };
 
@@ -163,26 +152,6 @@ TEST_F(RunCostsTest, ACostThatNobodyKnowsIsAssumedAndPacketsPass) {
     EXPECT_EQ(function.cost_source(), v1::COST_SOURCE_ASSUMED);
     EXPECT_GT(function.cost_ns(), 0);
   }
-}
-
-// Also across a change of what runs, which makes new schedulers.
-TEST_F(RunCostsTest, ACostThatWasFollowedStaysSo) {
-  BringUpUnknown(true);
-  const auto followed = [this] {
-    const v1::Stats stats = Stats();
-    return std::ranges::all_of(stats.functions(), [](const auto& function) {
-      return function.cost_source() == v1::COST_SOURCE_FOLLOWED;
-    });
-  };
-  ASSERT_TRUE(Eventually(followed, 30s)) << "the sanitizers make it slow";
-  v1::DeployRequest request = Chain({"a", "b"});
-  for (auto& function : *request.mutable_functions()) function.set_cost_ns(0);
-  request.mutable_scheduler()->set_online_cost(false);
-  ASSERT_TRUE(run_->Apply(request).ok());
-  EXPECT_TRUE(followed());
-  request.mutable_functions(0)->set_cost_ns(77);
-  ASSERT_TRUE(run_->Apply(request).ok());
-  EXPECT_EQ(Stats().functions(0).cost_source(), v1::COST_SOURCE_STATED);
 }
 
 }  // namespace

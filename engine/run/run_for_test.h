@@ -160,6 +160,17 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(Start().ok());
   }
 
+  // Two functions whose cost nobody states, running.
+  void BringUpUnknown(bool follow) {
+    v1::DeployRequest request = Chain({"a", "b"});
+    for (auto& function : *request.mutable_functions()) function.set_cost_ns(0);
+    request.mutable_scheduler()->set_online_cost(follow);
+    ASSERT_TRUE(run_->Deploy(request).ok());
+    ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok());
+    ASSERT_TRUE(Attach("b", Spawn("b", 1)).ok());
+    ASSERT_TRUE(Start().ok());
+  }
+
   v1::ChainStats ChainNamed(const std::string& name) {
     const v1::Stats stats = Stats();
     for (const auto& chain : stats.chains())

@@ -1,4 +1,5 @@
-// Measurements that have a rate of their own.
+// Measurements that have a rate of their own, and what else asks for the speed of plain code.
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <string>
@@ -196,6 +197,26 @@ TEST_F(MeasureTest, ArrivalsAreOfARate) {
   BringUp();
   EXPECT_TRUE(Says(run_->Measure(At(0, v1::ARRIVALS_POISSON)).status(), "without a rate"));
   EXPECT_GT(Offered(), 0);
+}
+
+// Also across a change of what runs, which makes new schedulers.
+TEST_F(MeasureTest, ACostThatWasFollowedStaysSo) {
+  BringUpUnknown(true);
+  const auto followed = [this] {
+    const v1::Stats stats = Stats();
+    return std::ranges::all_of(stats.functions(), [](const auto& function) {
+      return function.cost_source() == v1::COST_SOURCE_FOLLOWED;
+    });
+  };
+  ASSERT_TRUE(Eventually(followed));
+  v1::DeployRequest request = Chain({"a", "b"});
+  for (auto& function : *request.mutable_functions()) function.set_cost_ns(0);
+  request.mutable_scheduler()->set_online_cost(false);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  EXPECT_TRUE(followed());
+  request.mutable_functions(0)->set_cost_ns(77);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  EXPECT_EQ(Stats().functions(0).cost_source(), v1::COST_SOURCE_STATED);
 }
 
 }  // namespace
