@@ -32,7 +32,7 @@ def test_latency(machine: Machine, tmp_path: Path) -> None:
     )  # fmt: skip
     result = json.loads((tmp_path / "latency.json").read_text())
     little = [row for row in result["rows"] if row["load"] == 0.2]
-    assert len(little) == 3
+    assert len(little) == 2 * 3  # costs, policies
     for row in little:
         assert row["mpps"]["median"] > 0
         assert row["latency_us"]["p50"] is not None
