@@ -20,8 +20,8 @@ class Dice {
   Random random_;
 };
 
-// How many cases to try of so many that a build without sanitizers tries: instrumented code takes
-// several times as long.
+// The number of cases to try: `plain` without sanitizers, a tenth under them, where code is several
+// times as slow.
 constexpr std::uint64_t Cases(std::uint64_t plain) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return plain / 10;

@@ -160,7 +160,7 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(Start().ok());
   }
 
-  // Two functions whose cost nobody states, running.
+  // Brings up two functions without a stated cost.
   void BringUpUnknown(bool follow) {
     v1::DeployRequest request = Chain({"a", "b"});
     for (auto& function : *request.mutable_functions()) function.set_cost_ns(0);

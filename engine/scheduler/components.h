@@ -50,8 +50,8 @@ class YieldingTasks {
   virtual bool SupportsYield(TaskIndex task) const noexcept = 0;
   // Whose turn it is, as far as can be seen. None: as before.
   virtual std::optional<Turn> CurrentTurn(CoreIndex core) noexcept = 0;
-  // Whether any task has a turn, runs or was preempted in it. False: all sleep, or have just
-  // yielded.
+  // Whether any task has begun a turn that it has not ended. False: all sleep, or the CPU is just
+  // passing from one to the next.
   virtual bool AnyInTurn(CoreIndex) noexcept { return true; }
   // Turns that `task` has begun, as CurrentTurn() has seen them.
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
@@ -82,6 +82,7 @@ class ProcessController {
   // that. Only where CanPark() says so. No system call.
   virtual void Park(TaskIndex) noexcept {}
   static constexpr Nanoseconds kParkHolds = 4'000'000;
+  static constexpr Nanoseconds kRenewParkEvery = kParkHolds / 5;  // looks come late
   // `task` polls again.
   virtual void Unpark(TaskIndex) noexcept {}
 

@@ -26,7 +26,7 @@ struct CoreStatistics {
   std::uint64_t switches = 0;         // with those that tasks made
   std::uint64_t failed_switches = 0;  // that the controller could not make
   std::uint64_t parks = 0;            // times that all tasks were parked
-  std::uint64_t wakes = 0;            // between two packets, of which each ran tasks once
+  std::uint64_t wakes = 0;            // of tasks that sleep between packets; each ran them once
 
   // The schedulers of a core one after the other: counters add up, and what is now is that of
   // `later`.

@@ -27,7 +27,7 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
                    ProcessController& controller, SwitchObserver* observer)
     : AlgorithmOne(settings, set, core, costs, monitor, timer, controller, observer),
       yielding_(*controller.yielding()),
-      short_rests_(tasks_, controller),
+      short_rests_(tasks_, parking_, controller),
       grants_(set.divides),
       circular_(set.circular) {
   counts_yields_ = false;  // the tasks do
@@ -139,10 +139,8 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   }
   if (reason && !next.found()) next = FirstInLine();
   if (!next.found()) parking_.LookForIdleCore(current_, now);
-  if (!next.found() && !parking_.all_parked() && short_rests_.BeginsAfter(turn_seen, now)) {
-    parking_.ForgetSingles();
+  if (!next.found() && !parking_.all_parked() && short_rests_.BeginsAfter(turn_seen, now))
     return false;
-  }
   if (parking_.all_parked())
     watch_ = now;
   else

@@ -6,7 +6,6 @@
 namespace unis {
 namespace {
 
-constexpr Nanoseconds kRenewEvery = ProcessController::kParkHolds / 5;  // looks come late
 constexpr Nanoseconds kEagerFor = 1'000'000;
 // Where traffic is so thin that tasks are unparked soon, their patience grows up to so many times.
 constexpr Nanoseconds kMostPatience = 16;
@@ -26,6 +25,11 @@ bool Parking::CanParkAll() const noexcept {
 
 void Parking::ParkAll() noexcept {
   for (const TaskState& task : tasks_) controller_.Park(task.index);
+  for (Single& single : singles_) {  // what holds for the core holds for each
+    single.parked = false;
+    single.since = kNotIdle;
+  }
+  parked_ = 0;
 }
 
 void Parking::LookForIdleCore(Slot current, Nanoseconds now) noexcept {
@@ -42,7 +46,6 @@ void Parking::LookForIdleCore(Slot current, Nanoseconds now) noexcept {
   idle_since_ = kNotIdle;
   if (!CanParkAll()) return;
   ParkAll();
-  ForgetSingles();  // what holds for the core holds for each
   all_parked_ = true;
   parked_at_ = renewed_ = now;
   ++times_;
@@ -51,7 +54,7 @@ void Parking::LookForIdleCore(Slot current, Nanoseconds now) noexcept {
 // A task that sends by the clock looked idle in between, and all were parked in vain.
 bool Parking::LookForPackets(Slot current, Nanoseconds now) noexcept {
   if (!demand_.AnyHasPackets(current)) {
-    if (now - renewed_ < kRenewEvery) return false;
+    if (now - renewed_ < ProcessController::kRenewParkEvery) return false;
     renewed_ = now;
     const std::uint16_t moved = tasks_.MovedByAll();
     if (std::exchange(moved_by_all_, moved) == moved) {
@@ -115,18 +118,10 @@ void Parking::LookForIdleTasks(Slot current, Nanoseconds now) noexcept {
   }
 }
 
-void Parking::ForgetSingles() noexcept {
-  for (Single& single : singles_) {
-    single.parked = false;
-    single.since = kNotIdle;
-  }
-  parked_ = 0;
-}
-
 bool Parking::LookAtParkedTasks(Nanoseconds now) noexcept {
   if (parked_ == 0) return false;
   const std::uint32_t before = parked_;
-  const bool renew = now - singles_renewed_ >= kRenewEvery;
+  const bool renew = now - singles_renewed_ >= ProcessController::kRenewParkEvery;
   if (renew) singles_renewed_ = now;
   for (Slot slot = 0; slot < tasks_.size(); ++slot) {
     const Single& single = singles_[slot];

@@ -32,6 +32,9 @@ class Parking {
   bool LookForPackets(Slot current, Nanoseconds now) noexcept;
   // `first` before the others.
   void UnparkAll(Slot first) noexcept;
+  bool CanParkAll() const noexcept;
+  // Also renews. `all_parked` stays as it is, and no task counts as parked alone any longer.
+  void ParkAll() noexcept;
   // The first task that cannot be parked, so that the core spins; none where parking is off.
   std::optional<TaskIndex> WhoCannotPark() const noexcept;
 
@@ -43,8 +46,6 @@ class Parking {
   bool any_parked() const noexcept { return parked_ > 0; }
   // Parks tasks but `current` that have long had no packets.
   void LookForIdleTasks(Slot current, Nanoseconds now) noexcept;
-  // All tasks are parked or unparked by others now.
-  void ForgetSingles() noexcept;
   // Unparks tasks that have packets, and those behind them in their chains. True: there are some.
   bool LookAtParkedTasks(Nanoseconds now) noexcept;
 
@@ -57,8 +58,6 @@ class Parking {
     Nanoseconds patience = 0;      // it is parked after so long without packets
   };
 
-  bool CanParkAll() const noexcept;
-  void ParkAll() noexcept;
   Nanoseconds PatienceAfter(Nanoseconds parked, Nanoseconds patience) const noexcept;
   void Unpark(Slot slot, Nanoseconds parked, Nanoseconds now) noexcept;
 

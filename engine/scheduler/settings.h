@@ -39,8 +39,8 @@ struct SchedulerSettings {
   bool online_cost = false;
   // Tasks without packets are parked after so long (parking.h). 0: never, they spin.
   Nanoseconds idle_after = 0;
-  // Tasks that yield by themselves sleep between packets until one has waited for so long
-  // (short_rests.h). 0: they spin.
+  // The longest that a packet waits for tasks that sleep between packets (short_rests.h). 0: tasks
+  // never sleep so.
   Nanoseconds max_delay = 0;
   // Slices are so many times as long as costs and γ say: what wrong costs do (section 5.7).
   double slice_factor = 1;

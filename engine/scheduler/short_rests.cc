@@ -6,18 +6,17 @@
 namespace unis {
 namespace {
 
-constexpr Nanoseconds kRenewSleep = ProcessController::kParkHolds / 5;  // looks come late
 // A pass over fewer packets would cost more to wake up for than to do.
 constexpr std::uint32_t kMuchOfCapacity = 8;
 // Smaller links run over before the first task has woken up.
 constexpr std::uint32_t kLeastCapacity = kMuchOfCapacity * kBatch - 1;
-// A turn that lasts for longer is one that the scheduler must end.
+// The scheduler must end a longer turn.
 constexpr Nanoseconds kLongTurn = 1'000'000;
 // Two looks so far apart must find little: one may just come between two full bursts.
 constexpr Nanoseconds kCalmFor = 20'000;
 // A thread that was woken has begun a turn by then, or will not.
 constexpr Nanoseconds kLateStart = 200'000;
-// Tasks that run for so long without catching up have no time to sleep.
+// Tasks that have not caught up after this time have no time to sleep.
 constexpr Nanoseconds kBehindFor = 200'000;
 
 }  // namespace
@@ -55,9 +54,7 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
   if (calm_since_ == kNever) calm_since_ = now;
   if (now - calm_since_ < kCalmFor) return false;
   calm_since_ = kNever;
-  if (!std::ranges::all_of(
-          tasks_, [this](const TaskState& task) { return controller_.CanPark(task.index); }))
-    return false;
+  if (!parking_.CanParkAll()) return false;
   ParkAll(now);
   active_ = true;
   ++times_;
@@ -69,13 +66,14 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
 }
 
 bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
-  if (now - renewed_ >= kRenewSleep) ParkAll(now);
+  if (now - renewed_ >= ProcessController::kRenewParkEvery) ParkAll(now);
   if (turn_seen) {
     started_ = true;
     turn_at_ = now;
   }
   const Waiting waiting = Look();
-  // Between two turns nobody has one, for a moment.
+  // While the CPU passes from one task to the next, no task has a turn: one such look proves
+  // nothing.
   const bool out_before =
       std::exchange(out_of_turn_, !controller_.yielding()->AnyInTurn(tasks_.core()));
   const bool sleep =
@@ -90,7 +88,8 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     const bool behind = behind_since_ != kNever && now - behind_since_ >= kBehindFor;
     const bool long_turn = started_ && !out_of_turn_ && now - turn_at_ >= kLongTurn;
     if (!full && !behind && !long_turn) return true;
-    End();
+    active_ = false;
+    parking_.UnparkAll(0);
     return false;
   }
   behind_since_ = kNever;
@@ -105,39 +104,31 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
 
 void ShortRests::ParkAll(Nanoseconds now) noexcept {
   renewed_ = now;
-  for (const TaskState& task : tasks_) controller_.Park(task.index);
+  parking_.ParkAll();
 }
 
-void ShortRests::End() noexcept {
-  active_ = false;
-  for (const TaskState& task : tasks_) controller_.Unpark(task.index);
-}
-
-// With the tasks to which they will pass packets, which would be woken one after the other, each a
-// look later. They sleep again where they find their ports empty.
+// Woken tasks sleep again when they find their ports empty.
 void ShortRests::Wake(Nanoseconds now) noexcept {
   ++wakes_;
-  woken_at_ = turn_at_ = renewed_ = now;
+  woken_at_ = turn_at_ = now;
   started_ = out_of_turn_ = false;
   since_ = kNever;
-  const auto size = static_cast<Slot>(tasks_.size());
-  for (Slot slot = 0; slot < size; ++slot) {
-    const auto in = tasks_.In(tasks_[slot]);
-    woken_[slot] = std::ranges::any_of(
-        in, [this](const IngressState& ingress) { return tasks_.Packets(ingress) > 0; });
+  woken_.assign(woken_.size(), false);  // allocates nothing
+  for (Slot slot = 0; slot < tasks_.size(); ++slot) {
+    const auto has_packets = [this](const IngressState& in) { return tasks_.Packets(in) > 0; };
+    if (std::ranges::any_of(tasks_.In(tasks_[slot]), has_packets)) WakeChain(slot);
   }
-  for (bool more = true; more;) {
-    more = false;
-    for (Slot slot = 0; slot < size; ++slot) {
-      if (woken_[slot]) continue;
-      for (Slot other = 0; other < size && !woken_[slot]; ++other)
-        woken_[slot] = woken_[other] && tasks_.Feeds(tasks_[other], tasks_[slot]);
-      more |= woken_[slot];
-    }
-  }
-  for (Slot slot = 0; slot < size; ++slot)
-    if (woken_[slot]) controller_.Unpark(tasks_[slot].index);
-  for (Slot slot = 0; slot < size; ++slot) controller_.Park(tasks_[slot].index);
+  ParkAll(now);
+}
+
+// With the tasks to which it will pass packets: they would be woken one after the other, each a
+// look later.
+void ShortRests::WakeChain(Slot slot) noexcept {
+  if (woken_[slot]) return;
+  woken_[slot] = true;
+  controller_.Unpark(tasks_[slot].index);
+  for (Slot other = 0; other < tasks_.size(); ++other)
+    if (tasks_.Feeds(tasks_[slot], tasks_[other])) WakeChain(other);
 }
 
 }  // namespace unis

@@ -1,6 +1,6 @@
-// Between packets the tasks of a core sleep, where all of them yield by themselves: until an eighth
-// of an ingress is full, or a packet has waited for max_delay. Then those that have work run once,
-// in the order of the line, and each sleeps again where it finds its ports empty.
+// The tasks of a core sleep between packets, if all of them yield by themselves. They sleep until
+// an eighth of an ingress is full, or a packet has waited for max_delay. Then the tasks with
+// packets run once, in the order of the line. Each sleeps again when it finds its ports empty.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 #include "engine/scheduler/components.h"
 #include "engine/scheduler/core_tasks.h"
+#include "engine/scheduler/parking.h"
 
 namespace unis {
 
 class ShortRests {
  public:
-  ShortRests(const CoreTasks& tasks, ProcessController& controller)
-      : tasks_(tasks), controller_(controller) {}
+  ShortRests(const CoreTasks& tasks, Parking& parking, ProcessController& controller)
+      : tasks_(tasks), parking_(parking), controller_(controller) {}
 
   // Before the first task runs. `possible`: all tasks yield, and none waits for room behind it.
   void Start(bool possible);
@@ -23,11 +24,11 @@ class ShortRests {
   std::uint64_t times() const noexcept { return times_; }
   std::uint64_t wakes() const noexcept { return wakes_; }  // while active
 
-  // A look while tasks spin; `turn_seen`: a turn has begun since the last one. True: little waits
-  // anywhere, also at a look before, and nobody keeps the CPU; from now on tasks sleep.
+  // A look while tasks spin; `turn_seen`: a turn has begun since the last look. True: tasks sleep
+  // from now on, because two looks have found few packets, and no task keeps the CPU.
   bool BeginsAfter(bool turn_seen, Nanoseconds now) noexcept;
-  // A look while active. False: there is so much work, or one task keeps the CPU so long, that
-  // tasks spin again; none sleeps.
+  // A look while active. False: tasks spin again, because there is too much work, or one of them
+  // keeps the CPU.
   bool Look(bool turn_seen, Nanoseconds now) noexcept;
 
  private:
@@ -37,10 +38,11 @@ class ShortRests {
 
   Waiting Look() const noexcept;
   void ParkAll(Nanoseconds now) noexcept;
-  void End() noexcept;
   void Wake(Nanoseconds now) noexcept;
+  void WakeChain(Slot slot) noexcept;
 
   const CoreTasks& tasks_;
+  Parking& parking_;
   ProcessController& controller_;
   bool allowed_ = false, active_ = false;
   Nanoseconds calm_since_ = kNever;    // little waits, while tasks spin

@@ -185,7 +185,7 @@ TEST_F(ShortRestsTest, ASleepIsRenewedBeforeItEndsByItself) {
 
 TEST_F(ShortRestsTest, WhereATaskCannotBeParkedNoneIs) {
   rig.controller.cannot_park = {1};
-  Pass(kIdleAfter / 2);  // later those that can sleep alone do
+  Pass(kIdleAfter / 2);  // then tasks begin to sleep alone
   EXPECT_FALSE(Resting());
   EXPECT_EQ(rig.controller.parks, 0);
 }

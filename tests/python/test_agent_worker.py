@@ -73,7 +73,7 @@ def test_an_end_does_not_wait_for_what_is_being_done(tmp_path: Path) -> None:
     with pytest.raises(WorkError, match="has ended"):
         doing.result()
     assert queued.cancelled()
-    while Path(f"/proc/{program}").exists():  # till the kernel has ended it, which pytest bounds
+    while Path(f"/proc/{program}").exists():  # until the kernel has ended it
         time.sleep(0.01)
     assert [one.name for one in tmp_path.iterdir()] == ["pid"]
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis.cli.options import NameOption, between, one_of
+from unis.cli.options import NameOption, between, policy_option
 from unis.cli.select import choose
 from unis.cli.terminal import fail, say
-from unis.engine import names
 from unis.engine.limits import limit
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.process import wait_gone
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
 _NAME = "attached"
 _NAME_BYTES = int(limit("FunctionConfig.name").max_bytes or 0)
 _END_SECONDS = 10.0  # for a run whose last function is detached
-
-_POLICIES = names.policies()
-_PolicyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        callback=one_of("policy", _POLICIES),
-        help=f"Scheduling policy of a new run: {', '.join(_POLICIES)}. Default: unis.",
-    ),
-]
 _PID = typer.Option(min=2, help="Process ID of the function.", show_default=False)
 
 
@@ -89,7 +78,7 @@ def attach(
             help="EAL --file-prefix of the DPDK group of its rings, if UNiS cannot detect it."
         ),
     ] = None,
-    policy: _PolicyOption = None,
+    policy: Annotated[str | None, policy_option(" of a new run", "unis")] = None,
     name: Annotated[
         str, typer.Option(help="Run to add the function to. UNiS starts the run if it is not up.")
     ] = _NAME,

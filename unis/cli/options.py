@@ -43,6 +43,15 @@ def one_of(what: str, known: Collection[str]) -> Callable[[str | None], str | No
     return check
 
 
+def policy_option(of_what: str, default: str) -> Any:
+    """The option `--policy`; `of_what` and `default` are words of its help."""
+    from unis.engine import names
+
+    known = names.policies()
+    said = f"Scheduling policy{of_what}: {', '.join(known)}. Default: {default}."
+    return typer.Option("--policy", callback=one_of("policy", known), help=said)
+
+
 def by_name(
     values: Iterable[str], number: Callable[[str], N], form: str, hint: str | None = None
 ) -> Iterator[tuple[str, str, N]]:

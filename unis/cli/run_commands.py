@@ -16,6 +16,7 @@ from unis.cli.options import (
     RunNameOption,
     between,
     one_of,
+    policy_option,
 )
 from unis.cli.select import choose, choose_running, one_name, runs
 from unis.cli.terminal import err, fail, say, voice
@@ -37,14 +38,7 @@ _WAIT_SECONDS = 60.0  # for every chain to deliver, where the command line does 
 
 
 _POLICIES, _CONTROLLERS = names.policies(), names.controllers()
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        callback=one_of("policy", _POLICIES),
-        help=f"Scheduling policy: {', '.join(_POLICIES)}. Default: as the file says.",
-    ),
-]
+PolicyOption = Annotated[str | None, policy_option("", "as the file says")]
 ControllerOption = Annotated[
     str | None,
     typer.Option(
