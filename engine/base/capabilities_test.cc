@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "engine/base/machine_for_test.h"
+#include "engine/base/sanitizer.h"
 
 namespace unis {
 namespace {
@@ -35,7 +36,7 @@ int InAChild(const auto& check) {
 }
 
 TEST(CapabilitiesTest, WhatIsNotKeptIsGoneForGoodAndForAllThreadsToCome) {
-#ifdef __SANITIZE_THREAD__
+#if UNIS_THREAD_SANITIZER
   GTEST_SKIP() << "the thread sanitizer lets no child begin a thread; other builds run this";
 #endif
   UNIS_NEED_ROOT();

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/base/random.h"
+#include "engine/base/sanitizer.h"
 
 namespace unis {
 
@@ -23,7 +24,7 @@ class Dice {
 // The number of cases to try: `plain` without sanitizers, a tenth under them, where code is several
 // times as slow.
 constexpr std::uint64_t Cases(std::uint64_t plain) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if UNIS_ADDRESS_SANITIZER || UNIS_THREAD_SANITIZER
   return plain / 10;
 #else
   return plain;

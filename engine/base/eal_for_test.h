@@ -20,7 +20,7 @@ inline constexpr std::array kServiceLcores = {1U, 2U};
 inline constexpr std::array kPlatformLcores = {3U, 4U, 5U, 6U};
 inline constexpr unsigned kPlatformLcore = kPlatformLcores.front();
 
-#ifdef __SANITIZE_THREAD__
+#if UNIS_THREAD_SANITIZER
 // Tells the thread sanitizer, which does not see into DPDK's libraries, that a buffer of packet
 // memory comes from the thread that gave it back.
 inline rte_mempool_ops pool_handler;

@@ -3,7 +3,17 @@
 // the sanitizer these do nothing.
 #pragma once
 
-#ifdef __SANITIZE_THREAD__
+// Clang 19 tells by __has_feature which sanitizers are on, GCC by macros.
+#ifdef __has_feature
+#define UNIS_ADDRESS_SANITIZER __has_feature(address_sanitizer)
+#define UNIS_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define UNIS_ADDRESS_SANITIZER 1
+#elif defined(__SANITIZE_THREAD__)
+#define UNIS_THREAD_SANITIZER 1
+#endif
+
+#if UNIS_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -12,13 +22,13 @@ namespace unis {
 // What a thread did before this call happened before what another does after Acquired() of the same
 // address.
 inline void Released([[maybe_unused]] const void* at) noexcept {
-#ifdef __SANITIZE_THREAD__
+#if UNIS_THREAD_SANITIZER
   __tsan_release(const_cast<void*>(at));
 #endif
 }
 
 inline void Acquired([[maybe_unused]] const void* at) noexcept {
-#ifdef __SANITIZE_THREAD__
+#if UNIS_THREAD_SANITIZER
   __tsan_acquire(const_cast<void*>(at));
 #endif
 }

@@ -158,7 +158,7 @@ TEST_F(RunPollersTest, AFunctionWhosePollingThreadEndsIsNotDeadAndItsNextOneIsTa
   ASSERT_TRUE(Detach("a").ok());
   rte_ring* const from = rte_ring_lookup("chain.0");
   rte_ring* const to = rte_ring_lookup("chain.1");
-  functions_.emplace_back([=, this, shm = PortOf("a")] {
+  functions_.emplace_back([=, shm = PortOf("a")] {
     const auto poll = [=](bool until_told) {
       KeepToLast();
       __atomic_store_n(&shm->polling_tid, gettid(), __ATOMIC_RELEASE);
