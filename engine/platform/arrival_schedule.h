@@ -51,6 +51,9 @@ class ArrivalSchedule {
     return true;
   }
 
+  // Cycles until a packet is due.
+  std::uint64_t Until(std::uint64_t now) const noexcept { return due_ > now ? due_ - now : 0; }
+
   // The cycle at which the next packet, of so many bits, is due; the one after it is next then.
   std::uint64_t Take(std::uint32_t bits) noexcept {
     const std::uint64_t due = due_;

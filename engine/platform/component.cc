@@ -36,6 +36,7 @@ absl::Status Component::RunOn(unsigned lcore) {
     return absl::InternalError(fmt::format("cannot register DPDK service {}", name_));
   }
   lcore_ = lcore;
+  LcoreNap::Of(lcore).Join();
   Released(this);
   rte_service_lcore_add(lcore);  // refused only when it is one already
   rte_service_component_runstate_set(service_, 1);
@@ -55,6 +56,7 @@ void Component::Do(const std::function<void()>& work) {
   if (!running_) return work();
   std::unique_lock lock(done_mutex_);
   work_.store(&work, std::memory_order_release);
+  LcoreNap::Of(lcore_).Wake();
   done_.wait(lock, [this] { return work_.load(std::memory_order_acquire) == nullptr; });
 }
 
@@ -67,29 +69,35 @@ void Component::Halt() {
   rte_service_map_lcore_set(service_, lcore_, 0);
   rte_service_component_runstate_set(service_, 0);
   rte_service_component_unregister(service_);
+  LcoreNap::Of(lcore_).Leave();
   running_ = false;
 }
 
 std::int32_t Component::Call(void* self) {
   Acquired(self);
-  static_cast<Component*>(self)->TakeTurn();
+  auto* const component = static_cast<Component*>(self);
+  const bool handled = component->TakeTurn();
+  LcoreNap::Of(component->lcore_).AfterTurn(handled, [component] {
+    return component->rests_ ? LcoreNap::kUntilGiven : component->IdleNs();
+  });
   Released(self);
   return 0;
 }
 
-void Component::TakeTurn() noexcept {
+bool Component::TakeTurn() noexcept {
   if (const auto* work = work_.load(std::memory_order_acquire); work != nullptr) [[unlikely]] {
     (*work)();
     const std::lock_guard lock(done_mutex_);
     work_.store(nullptr, std::memory_order_release);
     done_.notify_all();
   }
-  if (rests_) return;
+  if (rests_) return false;
   const std::uint64_t begin = rte_rdtsc();
-  if (const std::uint32_t handled = Iterate(); handled > 0) {
-    handled_.Add(handled);
-    busy_cycles_.Add(rte_rdtsc() - begin);
-  }
+  const std::uint32_t handled = Iterate();
+  if (handled == 0) return false;
+  handled_.Add(handled);
+  busy_cycles_.Add(rte_rdtsc() - begin);
+  return true;
 }
 
 }  // namespace unis

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "engine/base/counter.h"
+#include "engine/platform/lcore_nap.h"
 
 namespace unis {
 
@@ -49,10 +50,13 @@ class Component {
   // A few µs at most: no lock, no allocation, no system call but the scheduler's switch and what a
   // link's end needs to send. Returns how many packets it handled, or how many switches it made.
   virtual std::uint32_t Iterate() noexcept = 0;
+  // After an Iterate() that has handled nothing: in how many ns there is something to do that
+  // neither a packet nor a call of Do() brings; 0: at once.
+  virtual std::int64_t IdleNs() noexcept { return LcoreNap::kUntilGiven; }
 
  private:
   static std::int32_t Call(void* self);  // the service
-  void TakeTurn() noexcept;
+  bool TakeTurn() noexcept;              // whether it has handled anything
 
   std::string name_;
   std::uint32_t service_ = 0;

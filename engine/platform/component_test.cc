@@ -35,6 +35,25 @@ class CountingComponent final : public Component {
   std::atomic<unsigned> lcore_{LCORE_ID_ANY};
 };
 
+// Handles nothing, and says when there is something to do again.
+class IdleComponent final : public Component {
+ public:
+  explicit IdleComponent(std::string name, std::int64_t idle_ns = LcoreNap::kUntilGiven)
+      : Component(std::move(name)), idle_ns_(idle_ns) {}
+  ~IdleComponent() override { Halt(); }
+  std::uint64_t iterations() const { return iterations_.load(); }
+
+ private:
+  std::uint32_t Iterate() noexcept override {
+    iterations_.fetch_add(1);
+    return 0;
+  }
+  std::int64_t IdleNs() noexcept override { return idle_ns_; }
+
+  const std::int64_t idle_ns_;
+  std::atomic<std::uint64_t> iterations_{0};
+};
+
 using ComponentTest = MemoryTest;
 
 TEST_F(ComponentTest, RunsOnItsLcore) {
@@ -130,6 +149,56 @@ TEST_F(ComponentTest, TheyShareAnLcoreAndLeaveItToEachOther) {
   two.reset();
   const std::uint64_t since = one.iterations();
   EXPECT_TRUE(Eventually([&] { return one.iterations() > since + 100; }));
+}
+
+TEST_F(ComponentTest, AnLcoreWithoutWorkNapsAndIsWokenForWhatItIsGiven) {
+  IdleComponent one("unis_one"), two("unis_two");
+  const LcoreNap& nap = LcoreNap::Of(kServiceLcores[0]);
+  ASSERT_TRUE(one.RunOn(kServiceLcores[0]).ok());
+  ASSERT_TRUE(two.RunOn(kServiceLcores[0]).ok());
+  std::uint64_t before = nap.naps();
+  EXPECT_TRUE(Eventually([&] { return nap.naps() > before + 10; }));
+  for (int i = 0; i < 200; ++i) {
+    one.Do([] {});
+    two.Do([] {});
+  }
+  before = nap.naps();
+  two.Rest(true);
+  EXPECT_TRUE(Eventually([&] { return nap.naps() > before + 10; })) << "who rests keeps nobody up";
+}
+
+TEST_F(ComponentTest, NobodyNapsBesideOneThatHasWork) {
+  for (const bool works : {true, false}) {
+    IdleComponent idle("unis_idle"), busy("unis_busy", works ? 0 : 10'000'000);
+    ASSERT_TRUE(idle.RunOn(kServiceLcores[0]).ok());
+    ASSERT_TRUE(busy.RunOn(kServiceLcores[0]).ok());
+    EXPECT_TRUE(Eventually([&] { return idle.iterations() > 100; }));
+    const LcoreNap& nap = LcoreNap::Of(kServiceLcores[0]);
+    const std::uint64_t before = nap.naps();
+    std::this_thread::sleep_for(30ms);
+    if (works) {
+      EXPECT_EQ(nap.naps(), before);
+    } else {
+      EXPECT_TRUE(Eventually([&] { return nap.naps() > before; }));
+    }
+  }
+}
+
+TEST_F(ComponentTest, ANapEndsWhenAnotherLcoreHasWorkAgain) {
+  IdleComponent idle("unis_idle");
+  ASSERT_TRUE(idle.RunOn(kServiceLcores[0]).ok());
+  ASSERT_TRUE(Eventually([&] { return LcoreNap::Of(kServiceLcores[0]).naps() > 0; }));
+  CountingComponent busy("unis_busy");  // begins on an lcore that has napped
+  {
+    IdleComponent before("unis_before");
+    ASSERT_TRUE(before.RunOn(kServiceLcores[1]).ok());
+    const std::uint64_t naps = LcoreNap::Of(kServiceLcores[1]).naps();
+    ASSERT_TRUE(Eventually([&] { return LcoreNap::Of(kServiceLcores[1]).naps() > naps; }));
+  }
+  ASSERT_TRUE(busy.RunOn(kServiceLcores[1]).ok());
+  EXPECT_TRUE(Eventually([&] { return busy.iterations() > 100; }));
+  const std::uint64_t since = idle.iterations();
+  EXPECT_TRUE(Eventually([&] { return idle.iterations() > since + 100; }));
 }
 
 TEST_F(ComponentTest, LeavesNoServiceBehind) {

@@ -86,6 +86,13 @@ std::uint32_t TrafficSource::Iterate() noexcept {
   return rate_.limited() ? SendDue() : SendFrames();
 }
 
+std::int64_t TrafficSource::IdleNs() noexcept {
+  if (paused_.load(std::memory_order_relaxed) || port_ || lists_.empty())
+    return LcoreNap::kUntilGiven;
+  if (!rate_.limited() || !begun_) return 0;  // it waits for room in a link
+  return clock_.ToNs(schedule_.Until(rte_rdtsc()));
+}
+
 std::uint32_t TrafficSource::ReceivePackets() noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   const std::uint16_t count = port_->Receive(packets.data(), kBurst);

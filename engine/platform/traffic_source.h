@@ -15,6 +15,7 @@
 #include "engine/platform/eth_port.h"
 #include "engine/platform/frames.h"
 #include "engine/platform/packet_memory.h"
+#include "engine/timer/tsc_timer.h"
 
 namespace unis {
 
@@ -54,6 +55,7 @@ class TrafficSource final : public Component {
 
  private:
   std::uint32_t Iterate() noexcept override;
+  std::int64_t IdleNs() noexcept override;
   std::uint32_t SendFrames() noexcept;
   std::uint32_t ReceivePackets() noexcept;
   std::uint32_t SendDue() noexcept;
@@ -75,6 +77,7 @@ class TrafficSource final : public Component {
   std::shared_ptr<EthPort> port_;
   Rate rate_;
   ArrivalSchedule schedule_;
+  TscClock clock_;
   Random picks_;        // of lists
   bool begun_ = false;  // the schedule, with the rate as it is
   std::atomic<bool> paused_{true};

@@ -3,6 +3,7 @@
 // many of these, which share nothing.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,14 @@ class SchedulerComponent final : public Component {
     const std::uint32_t switches = cores_.Tick();
     for (TraceRecorder* const trace : traces_) trace->Sample(timer_.Now());
     return switches;
+  }
+
+  std::int64_t IdleNs() noexcept override {
+    if (!traces_.empty()) return 0;
+    const auto until = cores_.idle_until();
+    if (!until) return LcoreNap::kUntilGiven;
+    // A look that is due now ends no quiet.
+    return *until == 0 ? 0 : std::max<std::int64_t>(1, *until - timer_.Now());
   }
 
   const TscTimer& timer_;

@@ -27,6 +27,7 @@ class AlgorithmOne : public CoreScheduler {
   bool Start() override;
   void OnSelfSwitch(TaskIndex now_runs) noexcept override;
   CoreStatistics statistics() const noexcept override;
+  Nanoseconds idle_until() const noexcept override { return parking_.idle_until(); }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
   bool QueueIsSound() const noexcept override { return queue_.IsSound(current_); }
   // Of a task of this core. For tests.

@@ -58,6 +58,9 @@ class alignas(64) CoreScheduler {
 
   CoreIndex core() const noexcept { return core_; }
   virtual CoreStatistics statistics() const noexcept = 0;
+  // All tasks sleep, and until then only a packet gives the scheduler anything to do; 0: they do
+  // not, or a packet has come.
+  virtual Nanoseconds idle_until() const noexcept = 0;
   virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core
   // The invariant: current task and wait queue are a permutation of the tasks. For tests.
   virtual bool QueueIsSound() const noexcept = 0;

@@ -51,6 +51,13 @@ std::uint32_t CoreSet::Tick() noexcept {
   return switched;
 }
 
+std::optional<Nanoseconds> CoreSet::idle_until() const noexcept {
+  std::optional<Nanoseconds> until;
+  for (const auto& scheduler : schedulers_)
+    until = std::min(until.value_or(scheduler->idle_until()), scheduler->idle_until());
+  return until;
+}
+
 std::uint64_t CoreSet::Sum(std::uint64_t CoreStatistics::*counter) const noexcept {
   std::uint64_t sum = 0;
   for (const auto& scheduler : schedulers_) sum += scheduler->statistics().*counter;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,9 @@ class CoreSet {
   void Remove(const CoreScheduler& scheduler);
   // Returns how many cores it switched.
   std::uint32_t Tick() noexcept;
+
+  // The earliest idle_until() of all; none where there is no core.
+  std::optional<Nanoseconds> idle_until() const noexcept;
 
   std::size_t size() const noexcept { return schedulers_.size(); }
   CoreScheduler& operator[](std::size_t i) noexcept { return *schedulers_[i]; }

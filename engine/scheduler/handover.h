@@ -23,6 +23,9 @@ class Handover final : public AlgorithmOne {
 
   bool Start() override;
   CoreStatistics statistics() const noexcept override;
+  Nanoseconds idle_until() const noexcept override {
+    return short_rests_.active() ? short_rests_.idle_until() : AlgorithmOne::idle_until();
+  }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
 
  private:

@@ -21,6 +21,10 @@ class Parking {
   // The whole core.
 
   bool all_parked() const noexcept { return all_parked_; }
+  // All are parked until then, if no packet comes; 0: they are not.
+  Nanoseconds idle_until() const noexcept {
+    return all_parked_ ? renewed_ + ProcessController::kRenewParkEvery : 0;
+  }
   std::uint64_t times() const noexcept { return times_; }  // that all were parked
   // So soon after the tasks were unparked that any packet is work: the first ones wait neither for
   // more packets nor for max_wait at each function on their way.

@@ -221,6 +221,29 @@ TEST(ParkingOfManyTest, EachCoreParksForItself) {
   for (Nanoseconds now = 0; now < 2 * kIdleAfter; now += kT) rig.TickAt(now);
   EXPECT_TRUE(rig.cores[0].statistics().parked);
   EXPECT_FALSE(rig.cores[1].statistics().parked);
+  EXPECT_GT(rig.cores[0].idle_until(), kIdleAfter);
+  EXPECT_EQ(rig.cores[1].idle_until(), 0);
+  EXPECT_EQ(rig.cores.idle_until(), 0) << "one core has work";
+}
+
+TEST(ParkingOfManyTest, AParkedCoreIsIdleUntilParkingIsToBeRenewed) {
+  Rig rig(ParkingAfter(kIdleAfter), Chain({0, 0}), 1, Filled({0, 0, 0}));
+  rig.controller.can_park = true;
+  rig.cores.Start();
+  Nanoseconds now = 0;
+  for (; !rig.cores[0].statistics().parked; now += kT) rig.TickAt(now);
+  const Nanoseconds until = *rig.cores.idle_until();
+  EXPECT_GT(until, now);
+  EXPECT_LE(until, now + ProcessController::kRenewParkEvery);
+  const auto parks = rig.controller.parks;
+  for (; now < until - kT; now += kT) rig.TickAt(now);
+  EXPECT_EQ(rig.controller.parks, parks);
+  for (; now < until + 2 * kT; now += kT) rig.TickAt(now);
+  EXPECT_GT(rig.controller.parks, parks);
+  EXPECT_GT(*rig.cores.idle_until(), until);
+  rig.monitor.packets[0] = 1000;
+  rig.TickAt(now + kT);
+  EXPECT_EQ(rig.cores.idle_until(), 0);
 }
 
 TEST(ParkingOfManyTest, ThreadsOfOneFunctionAreUnparkedByItsPackets) {

@@ -17,6 +17,7 @@ class Named final : public CoreScheduler {
   bool Start() override { return true; }
   void OnSelfSwitch(TaskIndex) noexcept override {}
   CoreStatistics statistics() const noexcept override { return {}; }
+  Nanoseconds idle_until() const noexcept override { return 0; }
   std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
   bool QueueIsSound() const noexcept override { return true; }
 

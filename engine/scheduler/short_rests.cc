@@ -57,6 +57,7 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
   if (!parking_.CanParkAll()) return false;
   ParkAll(now);
   active_ = true;
+  idle_ = false;
   ++times_;
   woken_at_ = turn_at_ = now;
   started_ = true;
@@ -78,6 +79,7 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
       std::exchange(out_of_turn_, !controller_.yielding()->AnyInTurn(tasks_.core()));
   const bool sleep =
       out_before && out_of_turn_ && !turn_seen && (started_ || now - woken_at_ >= kLateStart);
+  idle_ = sleep && waiting == Waiting::kNone;
   if (!sleep) {
     since_ = kNever;
     if (waiting < Waiting::kMuch)

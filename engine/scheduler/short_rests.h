@@ -21,6 +21,10 @@ class ShortRests {
   void Start(bool possible);
   // All tasks sleep, or will where they have done their work.
   bool active() const noexcept { return active_; }
+  // All sleep until then, if no packet comes; 0: one runs, or a packet has come.
+  Nanoseconds idle_until() const noexcept {
+    return idle_ ? renewed_ + ProcessController::kRenewParkEvery : 0;
+  }
   std::uint64_t times() const noexcept { return times_; }
   std::uint64_t wakes() const noexcept { return wakes_; }  // while active
 
@@ -45,8 +49,9 @@ class ShortRests {
   Parking& parking_;
   ProcessController& controller_;
   bool allowed_ = false, active_ = false;
-  Nanoseconds calm_since_ = kNever;    // little waits, while tasks spin
-  Nanoseconds since_ = kNever;         // packets wait, while tasks sleep
+  bool idle_ = false;                // while active: at the last look all slept, and nothing waited
+  Nanoseconds calm_since_ = kNever;  // little waits, while tasks spin
+  Nanoseconds since_ = kNever;       // packets wait, while tasks sleep
   Nanoseconds behind_since_ = kNever;  // much waits, while tasks run
   Nanoseconds woken_at_ = 0;
   bool started_ = false;      // a turn was seen since then

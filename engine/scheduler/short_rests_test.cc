@@ -84,8 +84,11 @@ TEST_F(ShortRestsTest, MuchAnywhereIs) {
 
 TEST_F(ShortRestsTest, APacketWaitsForTheLongestDelayAndNoLonger) {
   PassUntilResting();
+  Pass(10 * kT);
+  EXPECT_GT(rig.cores[0].idle_until(), 0);
   rig.monitor.packets[0] = 1;
   Pass(kMaxDelay - 10 * kT);
+  EXPECT_EQ(rig.cores[0].idle_until(), 0) << "a packet waits";
   EXPECT_EQ(Wakes(), 0U);
   Pass(20 * kT);
   EXPECT_EQ(Wakes(), 1U);

@@ -1,6 +1,7 @@
 """Without traffic the CPU of the functions is idle, and the first packets wake them."""
 
 import time
+from pathlib import Path
 
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
@@ -25,6 +26,20 @@ def share_of_cpu(machine: Machine, names: str = "", seconds: float = 0.7) -> flo
     return (cpu_seconds(machine, names) - before) / (time.monotonic() - begin)
 
 
+def platform_share(machine: Machine, seconds: float = 0.7) -> float:
+    """Of one CPU that the engine's polling threads take: source, sink, bridges, scheduler."""
+
+    def had() -> float:
+        tasks = Path(f"/proc/{machine.ps()['unisd']}/task").iterdir()
+        workers = [task for task in tasks if "rte-worker" in (task / "comm").read_text()]
+        assert workers
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in workers) / 1e9
+
+    begin, before = time.monotonic(), had()
+    time.sleep(seconds)
+    return (had() - before) / (time.monotonic() - begin)
+
+
 def rests(machine: Machine) -> int:
     """How often the CPU of the functions went to rest."""
     return sum(int(core["rests"]) for core in machine.ps()["stats"]["cores"])
@@ -34,6 +49,7 @@ def test_functions_sleep_while_there_is_no_traffic(machine: Machine) -> None:
     functions = {"a": macswap(), "b": a_testpmd(), "c": macswap()}
     machine.up(machine.chain_file(functions, traffic=NEARLY_NOTHING))
     asleep = share_of_cpu(machine)
+    assert platform_share(machine) < 1 / 2  # 5 ms after each packet it polls; otherwise it naps
     for controller in ("handover", "priority", "signal"):
         # Under other policies they poll on, and sleep again when the engine decides again.
         machine.unis("policy", "other")

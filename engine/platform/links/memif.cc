@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/platform/links/kinds.h"
+#include "engine/platform/packet_memory.h"
 
 namespace unis {
 namespace {
