@@ -56,7 +56,7 @@ void Component::Do(const std::function<void()>& work) {
   if (!running_) return work();
   std::unique_lock lock(done_mutex_);
   work_.store(&work, std::memory_order_release);
-  LcoreNap::Of(lcore_).Wake();
+  Wake();
   done_.wait(lock, [this] { return work_.load(std::memory_order_acquire) == nullptr; });
 }
 
@@ -64,6 +64,7 @@ void Component::Halt() {
   const std::lock_guard caller(callers_);
   if (!running_) return;
   rte_service_runstate_set(service_, 0);
+  Wake();
   while (rte_service_may_be_active(service_) == 1) rte_delay_us_sleep(50);
   Acquired(this);
   rte_service_map_lcore_set(service_, lcore_, 0);

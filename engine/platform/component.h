@@ -47,6 +47,8 @@ class Component {
   std::uint64_t busy_cycles() const { return busy_cycles_.value(); }
 
  protected:
+  // By any thread: ends a nap of the lcore.
+  void Wake() noexcept { LcoreNap::Of(lcore_).Wake(); }
   // A few µs at most: no lock, no allocation, no system call but the scheduler's switch and what a
   // link's end needs to send. Returns how many packets it handled, or how many switches it made.
   virtual std::uint32_t Iterate() noexcept = 0;

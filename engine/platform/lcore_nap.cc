@@ -16,10 +16,12 @@
 namespace unis {
 namespace {
 
-constexpr std::int64_t kQuiet = 5'000'000;    // ns
-constexpr std::int64_t kLongest = 400'000;    // parked functions must be told anew every 0.8 ms
-constexpr std::int64_t kLeast = 20'000;       // a shorter nap costs more than it gives
-constexpr std::int64_t kMostLate = kLongest;  // one that was later was a CPU that others had
+constexpr std::int64_t kQuiet = 5'000'000;   // ns
+constexpr std::int64_t kLongest = 400'000;   // parked functions must be told anew every 0.8 ms
+constexpr std::int64_t kLeast = 20'000;      // a shorter nap costs more than it gives
+constexpr std::int64_t kMostLate = 100'000;  // one that was later was a CPU that others had
+
+std::atomic<std::uint32_t> all_components{0};
 
 }  // namespace
 
@@ -28,34 +30,32 @@ LcoreNap& LcoreNap::Of(unsigned lcore) noexcept {
   return naps[lcore];
 }
 
+void LcoreNap::Join() noexcept {
+  components_.fetch_add(1, std::memory_order_relaxed);
+  all_components.fetch_add(1, std::memory_order_relaxed);
+  Wake();
+}
+
+void LcoreNap::Leave() noexcept {
+  components_.fetch_sub(1, std::memory_order_relaxed);
+  all_components.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void LcoreNap::Wake() noexcept {
   word_.fetch_add(1, std::memory_order_seq_cst);
   if (asleep_.load(std::memory_order_seq_cst))
     (void)syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// Packets that come after silence may concern an lcore that still naps.
-void LcoreNap::WakeOthers() noexcept {
-  naps_lately_ = false;
-  quiet_since_ = 0;
-  for (unsigned lcore = 0; lcore < RTE_MAX_LCORE; ++lcore) {
-    LcoreNap& other = Of(lcore);
-    if (&other != this && other.asleep_.load(std::memory_order_relaxed)) other.Wake();
-  }
-}
-
 void LcoreNap::Idle(std::int64_t idle_ns) noexcept {
-  if (idle_ns <= 0) {
-    empty_turns_ = turn_ = rounds_ = 0;
-    quiet_since_ = 0;
-    return;
-  }
+  if (idle_ns <= 0) return StayAwake();
   if (turn_ == 0) {
     if (rounds_ == 0) seen_ = word_.load(std::memory_order_acquire);
     idle_ns_ = kLongest;
   }
   idle_ns_ = std::min(idle_ns_, idle_ns);
-  if (++turn_ < components_.load(std::memory_order_relaxed)) return;
+  const std::uint32_t components = components_.load(std::memory_order_relaxed);
+  if (++turn_ < components) return;
   turn_ = 0;
   // Whoever had its turn before `seen_` was read may not have seen what came before.
   if (rounds_++ == 0) return;
@@ -63,23 +63,25 @@ void LcoreNap::Idle(std::int64_t idle_ns) noexcept {
   if (quiet_since_ == 0) quiet_since_ = now;
   static const TscClock clock;
   if (clock.ToNs(now - quiet_since_) < kQuiet) return;
+  if (components != all_components.load(std::memory_order_relaxed)) return;
   if (idle_ns_ - late_ns_ >= kLeast) Nap(now, idle_ns_ - late_ns_);
 }
 
 void LcoreNap::Nap(std::uint64_t now, std::int64_t ns) noexcept {
   static const TscClock clock;
-  naps_lately_ = true;
   rounds_ = 0;
   (void)prctl(PR_SET_TIMERSLACK, 1);  // ns, of this thread; by default 50 µs
   asleep_.store(true, std::memory_order_seq_cst);
   const timespec span = {.tv_sec = 0, .tv_nsec = ns};
-  const bool woken = syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen_, &span, nullptr, 0) == 0;
-  const bool timed_out = !woken && errno == ETIMEDOUT;
+  const long slept = syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen_, &span, nullptr, 0);
+  const bool timed_out = slept != 0 && errno == ETIMEDOUT;
   asleep_.store(false, std::memory_order_relaxed);
   naps_.store(naps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (slept == 0)
+    woken_.store(woken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!timed_out) return;
   const std::int64_t late = clock.ToNs(TscClock::Cycles() - now) - ns;
-  if (late < kMostLate) late_ns_ += (late - late_ns_) / 8;
+  late_ns_ += (std::min(late, kMostLate) - late_ns_) / 8;
 }
 
 }  // namespace unis

@@ -1,6 +1,8 @@
-// An lcore of the platform sleeps while none of its components has anything to do. After 5 ms in
-// which no component has handled a packet, it naps: until the first component has something to do,
-// for 400 µs at most, since a packet may come from a function or a device at any time.
+// The platform's lcore sleeps while none of its components has anything to do. After 5 ms in which
+// no component has handled a packet, and all say that they are idle, it naps: until the first
+// component has something to do, for 400 µs at most.
+//
+// Only where one lcore runs all components: what one of them handles may be work for the next.
 #pragma once
 
 #include <atomic>
@@ -9,55 +11,51 @@
 
 namespace unis {
 
-class LcoreNap {
+class alignas(64) LcoreNap {
  public:
-  // Of Component::IdleNs: only packets, or a call, bring work.
+  // Of Component::IdleNs: only packets from components of the lcore, or a call, bring work.
   static constexpr std::int64_t kUntilGiven = std::numeric_limits<std::int64_t>::max();
 
   // That of an lcore. It lives as long as the process.
   static LcoreNap& Of(unsigned lcore) noexcept;
 
   // By any thread.
-  void Join() noexcept { components_.fetch_add(1, std::memory_order_relaxed); }
-  void Leave() noexcept { components_.fetch_sub(1, std::memory_order_relaxed); }
+  void Join() noexcept;
+  void Leave() noexcept;
   // Ends a nap. What the caller has written before is seen by the next turns.
   void Wake() noexcept;
   std::uint64_t naps() const noexcept { return naps_.load(std::memory_order_relaxed); }
+  // Naps that Wake() has ended.
+  std::uint64_t woken() const noexcept { return woken_.load(std::memory_order_relaxed); }
 
   // By the lcore's thread, after each turn of a component. `idle_ns` is asked only where it counts.
   template <typename IdleNs>
   void AfterTurn(bool handled, IdleNs&& idle_ns) noexcept {
-    if (handled) [[likely]]
-      Work();
-    else if (++empty_turns_ >= kEmptyTurns)
+    if (!handled && ++empty_turns_ >= kEmptyTurns)
       Idle(idle_ns());
+    else if (handled && empty_turns_ > 0)
+      StayAwake();
   }
 
  private:
   // Until then not even the clock is read.
   static constexpr std::uint32_t kEmptyTurns = 1000;
 
-  void Work() noexcept {
-    empty_turns_ = 0;
-    if (naps_lately_) [[unlikely]]
-      WakeOthers();
-  }
+  void StayAwake() noexcept { empty_turns_ = turn_ = rounds_ = 0, quiet_since_ = 0; }
   void Idle(std::int64_t idle_ns) noexcept;
   void Nap(std::uint64_t now, std::int64_t ns) noexcept;
-  void WakeOthers() noexcept;
 
   std::atomic<std::uint32_t> components_{0};
   std::atomic<std::uint32_t> word_{0};  // changes with each Wake()
   std::atomic<bool> asleep_{false};
-  std::atomic<std::uint64_t> naps_{0};
+  std::atomic<std::uint64_t> naps_{0}, woken_{0};
   // The lcore's thread alone:
-  std::uint32_t empty_turns_ = 0;
+  alignas(64) std::uint32_t empty_turns_ = 0;
   std::uint32_t turn_ = 0, rounds_ = 0;  // of the components, one after the other
   std::uint32_t seen_ = 0;               // `word_` before the rounds
   std::int64_t idle_ns_ = 0;             // the least of the round
   std::uint64_t quiet_since_ = 0;        // cycles; 0: something was handled
   std::int64_t late_ns_ = 0;             // so much too late the timer has ended naps
-  bool naps_lately_ = false;
 };
 
 }  // namespace unis

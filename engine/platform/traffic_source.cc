@@ -87,8 +87,8 @@ std::uint32_t TrafficSource::Iterate() noexcept {
 }
 
 std::int64_t TrafficSource::IdleNs() noexcept {
-  if (paused_.load(std::memory_order_relaxed) || port_ || lists_.empty())
-    return LcoreNap::kUntilGiven;
+  if (port_) return 0;  // whose queue a burst would fill during a nap
+  if (paused_.load(std::memory_order_relaxed) || lists_.empty()) return LcoreNap::kUntilGiven;
   if (!rate_.limited() || !begun_) return 0;  // it waits for room in a link
   return clock_.ToNs(schedule_.Until(rte_rdtsc()));
 }

@@ -50,7 +50,10 @@ class TrafficSource final : public Component {
   // Another rate for the same frames; the schedule begins anew. Not of a port.
   void SetRate(const Rate& rate);
   // What falls due in a pause is never sent.
-  void SetPaused(bool paused) noexcept { paused_.store(paused, std::memory_order_relaxed); }
+  void SetPaused(bool paused) noexcept {
+    paused_.store(paused, std::memory_order_relaxed);
+    Wake();
+  }
   std::uint64_t unclassified() const noexcept { return unclassified_.value(); }
 
  private:

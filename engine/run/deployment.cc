@@ -388,7 +388,7 @@ absl::Status Deployment::RunComponentsFor(const Topology& topology) {
   if (!topology.splits.empty() && !bridges_)
     status = run(bridges_, std::make_unique<Bridges>(memory()), on.sink);
   if (status.ok() && (foreign() || outside) && !sampler_)
-    status = run(sampler_, std::make_unique<LinkSampler>(), on.sampler);
+    status = run(sampler_, std::make_unique<LinkSampler>(foreign()), on.sampler);
   return status;
 }
 

@@ -16,7 +16,8 @@ namespace unis {
 
 class LinkSampler final : public Component {
  public:
-  LinkSampler() : Component("unis_links") {}
+  // `outsiders`: programs that are not scheduled may put packets into the links at any time.
+  explicit LinkSampler(bool outsiders = false) : Component("unis_links"), outsiders_(outsiders) {}
   ~LinkSampler() override { Halt(); }
 
   // Only inside Do(), or before it runs. What the direction of `link` reads stays till Leave() or
@@ -67,6 +68,11 @@ class LinkSampler final : public Component {
     Sample();
     return 0;
   }
+  std::int64_t IdleNs() noexcept override {
+    for (const auto& [number, watched] : links_)
+      if (outsiders_ || (watched.link != nullptr && watched.link->counts_by_looks())) return 0;
+    return LcoreNap::kUntilGiven;
+  }
 
   struct Watched {
     Watched(Link* of, unsigned towards, const Occupancy& occupancy)
@@ -75,6 +81,7 @@ class LinkSampler final : public Component {
     unsigned direction;
     LinkProgress progress;
   };
+  const bool outsiders_;
   std::map<LinkIndex, Watched> links_;
 };
 

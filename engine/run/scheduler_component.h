@@ -41,10 +41,10 @@ class SchedulerComponent final : public Component {
 
   std::int64_t IdleNs() noexcept override {
     if (!traces_.empty()) return 0;
-    const auto until = cores_.idle_until();
-    if (!until) return LcoreNap::kUntilGiven;
+    // Without a core of its own it does not know whether the kernel runs functions.
+    const auto until = cores_.idle_until().value_or(0);
     // A look that is due now ends no quiet.
-    return *until == 0 ? 0 : std::max<std::int64_t>(1, *until - timer_.Now());
+    return until == 0 ? 0 : std::max<std::int64_t>(1, until - timer_.Now());
   }
 
   const TscTimer& timer_;

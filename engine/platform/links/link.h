@@ -50,6 +50,8 @@ class Link {
   // Brings occupancy() up to date, where its counters do not move by themselves. One thread calls
   // it again and again: no system call, and a bounded number of steps.
   virtual void Look(unsigned /*direction*/) noexcept {}
+  // Look() counts: packets are missed where more than a ring of them come between two looks.
+  virtual bool counts_by_looks() const noexcept { return false; }
   // Packets that were put into this direction and that the link dropped, ever. May be a system
   // call: not for a tick.
   virtual std::uint64_t Dropped(unsigned /*direction*/) { return 0; }

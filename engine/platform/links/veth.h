@@ -64,6 +64,7 @@ class VethLink final : public Link {
   LinkEnd* end() noexcept override { return end_.get(); }
   Occupancy occupancy(unsigned direction) const override;
   void Look(unsigned direction) noexcept override;
+  bool counts_by_looks() const noexcept override { return true; }
   std::uint64_t Dropped(unsigned direction) override;
   absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
   void Take(std::unique_ptr<Found> found) override;
