@@ -12,10 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
 from tests.leaves import leaves
-from unis.cli.app import app
 from unis.runtime.state import RUN_MARK
 from unis.runtime.steps import STEPS, StartStep
 
@@ -87,15 +84,10 @@ class Place:
         assert process.returncode == code, said
         return said
 
-    def look(self, *words: str) -> str:
-        """The output of a command that only looks, without the start of a Python each time."""
-        result = CliRunner().invoke(app, words, env=self.environment)
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result.stdout
-
     def ps(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = json.loads(self.look("ps", "--json"))
+        process = self.start("ps", "--json")
+        said, _ = process.communicate(timeout=SECONDS)
+        rows: list[dict[str, Any]] = json.loads(said)
         return rows
 
     def called(self, name: str) -> bool:

@@ -121,7 +121,7 @@ def talker(place: Place, **more: Any) -> Path:
 
 
 def of_function(place: Place) -> str:
-    return place.look("logs", "live", "a")
+    return place.unis("logs", "live", "a")
 
 
 def test_a_terminal_is_one_and_what_is_typed_comes_in(place: Place) -> None:

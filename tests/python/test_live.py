@@ -65,7 +65,7 @@ def kill(place: Place, function: str) -> int:
 
 
 def log(place: Place) -> str:
-    return place.look("logs", "live", "unis")
+    return place.unis("logs", "live", "unis")
 
 
 def test_a_dead_function_takes_its_chain_down_and_no_other(place: Place) -> None:
