@@ -183,7 +183,8 @@ TEST_F(ComponentTest, AnLcoreWithoutWorkNapsAndIsWokenForWhatItIsGiven) {
   }));
   before = nap.naps();
   two.Rest(true);
-  EXPECT_TRUE(Eventually([&] { return nap.naps() > before + 10; })) << "who rests keeps nobody up";
+  EXPECT_TRUE(Eventually([&] { return nap.naps() > before + 10; }))
+      << "a component that rests does not keep its lcore awake";
 }
 
 TEST_F(ComponentTest, NobodyNapsBesideOneThatHasWork) {

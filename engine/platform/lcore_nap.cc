@@ -16,12 +16,24 @@
 namespace unis {
 namespace {
 
-constexpr std::int64_t kQuiet = 5'000'000;   // ns
-constexpr std::int64_t kLongest = 400'000;   // parked functions must be told anew every 0.8 ms
-constexpr std::int64_t kLeast = 20'000;      // a shorter nap costs more than it gives
-constexpr std::int64_t kMostLate = 100'000;  // one that was later was a CPU that others had
+constexpr std::int64_t kQuiet = 5'000'000;  // ns
+constexpr std::int64_t kLongest = 400'000;  // parked functions must be told anew every 0.8 ms
+constexpr std::int64_t kLeast = 20'000;     // a shorter nap costs more than it gives
+constexpr std::int64_t kMostLate =
+    100'000;  // a longer delay is not the timer's: others had the CPU
 
 std::atomic<std::uint32_t> all_components{0};
+
+std::int64_t NsSince(std::uint64_t cycles) {
+  static const TscClock clock;
+  return clock.ToNs(TscClock::Cycles() - cycles);
+}
+
+// By default a sleep of a thread may end 50 µs late, so that the kernel has fewer wake-ups.
+void EndSleepsInTime() {
+  thread_local const int done = prctl(PR_SET_TIMERSLACK, 1);  // ns
+  (void)done;
+}
 
 }  // namespace
 
@@ -33,7 +45,6 @@ LcoreNap& LcoreNap::Of(unsigned lcore) noexcept {
 void LcoreNap::Join() noexcept {
   components_.fetch_add(1, std::memory_order_relaxed);
   all_components.fetch_add(1, std::memory_order_relaxed);
-  Wake();
 }
 
 void LcoreNap::Leave() noexcept {
@@ -59,28 +70,25 @@ void LcoreNap::Idle(std::int64_t idle_ns) noexcept {
   turn_ = 0;
   // Whoever had its turn before `seen_` was read may not have seen what came before.
   if (rounds_++ == 0) return;
-  const std::uint64_t now = TscClock::Cycles();
-  if (quiet_since_ == 0) quiet_since_ = now;
-  static const TscClock clock;
-  if (clock.ToNs(now - quiet_since_) < kQuiet) return;
+  if (quiet_since_ == 0) quiet_since_ = TscClock::Cycles();
+  if (NsSince(quiet_since_) < kQuiet) return;
   if (components != all_components.load(std::memory_order_relaxed)) return;
-  if (idle_ns_ - late_ns_ >= kLeast) Nap(now, idle_ns_ - late_ns_);
+  if (idle_ns_ - late_ns_ >= kLeast) Nap(idle_ns_ - late_ns_);
 }
 
-void LcoreNap::Nap(std::uint64_t now, std::int64_t ns) noexcept {
-  static const TscClock clock;
+void LcoreNap::Nap(std::int64_t ns) noexcept {
   rounds_ = 0;
-  (void)prctl(PR_SET_TIMERSLACK, 1);  // ns, of this thread; by default 50 µs
+  EndSleepsInTime();
+  const std::uint64_t begin = TscClock::Cycles();
   asleep_.store(true, std::memory_order_seq_cst);
   const timespec span = {.tv_sec = 0, .tv_nsec = ns};
   const long slept = syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen_, &span, nullptr, 0);
   const bool timed_out = slept != 0 && errno == ETIMEDOUT;
   asleep_.store(false, std::memory_order_relaxed);
-  naps_.store(naps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (slept == 0)
-    woken_.store(woken_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  naps_.Add(1);
+  if (slept == 0) woken_.Add(1);
   if (!timed_out) return;
-  const std::int64_t late = clock.ToNs(TscClock::Cycles() - now) - ns;
+  const std::int64_t late = NsSince(begin) - ns;
   late_ns_ += (std::min(late, kMostLate) - late_ns_) / 8;
 }
 

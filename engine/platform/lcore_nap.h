@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "engine/base/counter.h"
+
 namespace unis {
 
 class alignas(64) LcoreNap {
@@ -24,9 +26,9 @@ class alignas(64) LcoreNap {
   void Leave() noexcept;
   // Ends a nap. What the caller has written before is seen by the next turns.
   void Wake() noexcept;
-  std::uint64_t naps() const noexcept { return naps_.load(std::memory_order_relaxed); }
+  std::uint64_t naps() const noexcept { return naps_.value(); }
   // Naps that Wake() has ended.
-  std::uint64_t woken() const noexcept { return woken_.load(std::memory_order_relaxed); }
+  std::uint64_t woken() const noexcept { return woken_.value(); }
 
   // By the lcore's thread, after each turn of a component. `idle_ns` is asked only where it counts.
   template <typename IdleNs>
@@ -43,19 +45,19 @@ class alignas(64) LcoreNap {
 
   void StayAwake() noexcept { empty_turns_ = turn_ = rounds_ = 0, quiet_since_ = 0; }
   void Idle(std::int64_t idle_ns) noexcept;
-  void Nap(std::uint64_t now, std::int64_t ns) noexcept;
+  void Nap(std::int64_t ns) noexcept;
 
   std::atomic<std::uint32_t> components_{0};
   std::atomic<std::uint32_t> word_{0};  // changes with each Wake()
   std::atomic<bool> asleep_{false};
-  std::atomic<std::uint64_t> naps_{0}, woken_{0};
+  Counter naps_, woken_;
   // The lcore's thread alone:
   alignas(64) std::uint32_t empty_turns_ = 0;
   std::uint32_t turn_ = 0, rounds_ = 0;  // of the components, one after the other
   std::uint32_t seen_ = 0;               // `word_` before the rounds
   std::int64_t idle_ns_ = 0;             // the least of the round
   std::uint64_t quiet_since_ = 0;        // cycles; 0: something was handled
-  std::int64_t late_ns_ = 0;             // so much too late the timer has ended naps
+  std::int64_t late_ns_ = 0;             // the usual delay of the timer that ends a nap
 };
 
 }  // namespace unis

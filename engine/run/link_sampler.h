@@ -69,8 +69,9 @@ class LinkSampler final : public Component {
     return 0;
   }
   std::int64_t IdleNs() noexcept override {
+    if (outsiders_) return 0;
     for (const auto& [number, watched] : links_)
-      if (outsiders_ || (watched.link != nullptr && watched.link->counts_by_looks())) return 0;
+      if (watched.link != nullptr && watched.link->counts_by_looks()) return 0;
     return LcoreNap::kUntilGiven;
   }
 

@@ -41,9 +41,9 @@ class SchedulerComponent final : public Component {
 
   std::int64_t IdleNs() noexcept override {
     if (!traces_.empty()) return 0;
-    // Without a core of its own it does not know whether the kernel runs functions.
-    const auto until = cores_.idle_until().value_or(0);
-    // A look that is due now ends no quiet.
+    // 0 also where the kernel decides: then the engine does not know whether functions run.
+    const Nanoseconds until = cores_.idle_until();
+    // A look that is due now does not keep the lcore awake.
     return until == 0 ? 0 : std::max<std::int64_t>(1, until - timer_.Now());
   }
 

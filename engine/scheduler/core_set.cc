@@ -51,10 +51,10 @@ std::uint32_t CoreSet::Tick() noexcept {
   return switched;
 }
 
-std::optional<Nanoseconds> CoreSet::idle_until() const noexcept {
-  std::optional<Nanoseconds> until;
-  for (const auto& scheduler : schedulers_)
-    until = std::min(until.value_or(scheduler->idle_until()), scheduler->idle_until());
+Nanoseconds CoreSet::idle_until() const noexcept {
+  if (schedulers_.empty()) return 0;
+  Nanoseconds until = std::numeric_limits<Nanoseconds>::max();
+  for (const auto& scheduler : schedulers_) until = std::min(until, scheduler->idle_until());
   return until;
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,8 +37,8 @@ class CoreSet {
   // Returns how many cores it switched.
   std::uint32_t Tick() noexcept;
 
-  // The earliest idle_until() of all; none where there is no core.
-  std::optional<Nanoseconds> idle_until() const noexcept;
+  // The earliest idle_until() of the schedulers; 0 without a scheduler.
+  Nanoseconds idle_until() const noexcept;
 
   std::size_t size() const noexcept { return schedulers_.size(); }
   CoreScheduler& operator[](std::size_t i) noexcept { return *schedulers_[i]; }
