@@ -4,14 +4,13 @@ They need root, hugepages and a build. In continuous integration (CI=true) a mac
 fails the tests; elsewhere they are skipped with the reason.
 """
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.machine import Machine, machine_in
+from tests.e2e.machine import Machine, favour_session, machine_in
 from tests.needs import need
 from unis import built
 
@@ -37,8 +36,7 @@ def favoured() -> None:
     do everywhere (`machine.py`); elsewhere the session is the caller's.
     """
     if os.environ.get("CI"):
-        with contextlib.suppress(OSError):
-            Path("/proc/self/autogroup").write_text("-8")
+        favour_session(os.getpid())
 
 
 @pytest.fixture(scope="session")

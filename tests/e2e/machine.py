@@ -40,7 +40,7 @@ def macswap(cost: str = "light", **more: object) -> Json:
     }
 
 
-def _favour_session(pid: int) -> None:
+def favour_session(pid: int) -> None:
     """A command comes before the engine on the CPU that they share; else it takes thrice as long.
 
     The kernel shares a CPU among sessions first (autogroup). A run in the background has another.
@@ -71,7 +71,7 @@ class Machine:
             command, cwd=self.directory, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as process:  # fmt: skip
-            _favour_session(process.pid)
+            favour_session(process.pid)
             try:
                 said = "".join(process.communicate(timeout=_SECONDS))
             except BaseException:
