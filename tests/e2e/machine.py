@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.leaves import leaves
 from unis.cli.look_commands import as_dict
 from unis.engine import names
@@ -23,6 +24,7 @@ UNIS = str(Path(sys.executable).with_name("unis"))
 EVALUATION = [sys.executable, "-P", "-m", "evaluation"]
 
 _SECONDS = 300  # until a command must have ended: a bound, not an expectation
+_NICE = -8  # of the session of a command; the engine's is -3
 _THROTTLE = Path("/proc/sys/kernel/sched_rt_runtime_us")
 
 Json = dict[str, Any]
@@ -46,7 +48,7 @@ def favour_session(pid: int) -> None:
     The kernel shares a CPU among sessions first (autogroup). A run in the background has another.
     """
     with suppress(OSError):
-        Path(f"/proc/{pid}/autogroup").write_text("-8")
+        Path(f"/proc/{pid}/autogroup").write_text(str(_NICE))
 
 
 class Machine:
@@ -60,15 +62,15 @@ class Machine:
 
     def unis(self, *words: str, code: int = 0, codes: Sequence[int] = ()) -> str:
         """The output of a command that must end with `code`, or one of `codes`."""
-        return self._run([UNIS, *words], codes or (code,))
+        ended, said = forked.unis(words, self.directory, _SECONDS, nice=_NICE)
+        assert "Traceback" not in said, said
+        assert ended in (codes or (code,)), said
+        return said
 
     def evaluation(self, *words: str, codes: Sequence[int] = (0,)) -> str:
         """The same of `python -m evaluation`, which must end with one of `codes`."""
-        return self._run([*EVALUATION, *words], codes)
-
-    def _run(self, command: list[str], codes: Sequence[int]) -> str:
         with subprocess.Popen(
-            command, cwd=self.directory, text=True, start_new_session=True,
+            [*EVALUATION, *words], cwd=self.directory, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as process:  # fmt: skip
             favour_session(process.pid)

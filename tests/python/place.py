@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.leaves import leaves
 from unis.runtime.state import RUN_MARK
 from unis.runtime.steps import STEPS, StartStep
@@ -78,17 +79,21 @@ class Place:
         )
 
     def unis(self, *words: str | Path, code: int = 0, **more: str) -> str:
-        process = self.start(*words, **more)
-        said, _ = process.communicate(timeout=SECONDS)
-        assert "Traceback" not in said, said
-        assert process.returncode == code, said
+        ended, said = self._ended(*words, **more)
+        assert ended == code, said
         return said
 
     def ps(self) -> list[dict[str, Any]]:
-        process = self.start("ps", "--json")
-        said, _ = process.communicate(timeout=SECONDS)
+        _, said = self._ended("ps", "--json")
         rows: list[dict[str, Any]] = json.loads(said)
         return rows
+
+    def _ended(self, *words: str | Path, **more: str) -> tuple[int, str]:
+        ended, said = forked.unis(
+            [*map(str, words)], self.folder, SECONDS, environment={**self.environment, **more}
+        )
+        assert "Traceback" not in said, said
+        return ended, said
 
     def called(self, name: str) -> bool:
         return self.calls.exists() and name in self.calls.read_text().split()

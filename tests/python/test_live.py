@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.place import Place, wait_for
+from tests.python.place import SECONDS, Place, wait_for
 from unis.runtime.errors import LaunchError
 from unis.runtime.requests import SupervisorClient
 from unis.v1 import supervisor_pb2 as pb
@@ -349,7 +349,8 @@ child.start = faulty
 def test_an_exception_that_is_no_unis_error_is_gone_back(place: Place, tmp_path: Path) -> None:
     """The launcher of this test cannot start function c, for a fault of its own."""
     (tmp_path / "sitecustomize.py").write_text(FAULTY)
-    place.unis("up", write(place), "-d", PYTHONPATH=str(tmp_path))
+    up = place.start("up", write(place), "-d", PYTHONPATH=str(tmp_path))
+    assert up.wait(SECONDS) == 0
     before = row(place)
     said = place.unis("apply", with_third(place), code=1)
     assert "internal error: ZeroDivisionError" in said
