@@ -123,7 +123,8 @@ def _become(request: dict[str, Any], output: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code: object = 1
     try:
-        code = main()
+        main()
+        code = 0
     except SystemExit as ended:
         code = ended.code
     except BaseException:
