@@ -69,6 +69,20 @@ def test_functions_with_a_memif_to_another_are_measured_alone(
     assert "b has a link to another function" in result.stderr
 
 
+def test_of_functions_that_are_alike_one_is_measured(tmp_path: Path, measured: list[str]) -> None:
+    file = tmp_path / "x.yaml"
+    functions = {**dict.fromkeys("abc", FUNCTION), "d": {**FUNCTION, "args": ["-x"]}}
+    content = {"apiVersion": "unis/v1", "name": "x", "functions": functions}
+    file.write_text(json.dumps({**content, "chains": {"c": {"path": [*functions]}}}))
+    result = CliRunner().invoke(app, ["estimate", str(file), "--json"])
+    assert result.exit_code == 0, result.output
+    assert measured == ["a", "d"]
+    assert {name: cost["ns"] for name, cost in json.loads(result.stdout).items()} == dict.fromkeys(
+        functions, 7.0
+    )
+    assert "b, c: as a" in result.stderr
+
+
 @pytest.fixture
 def program_gone(tmp_path: Path) -> Plan:
     """A plan whose program was removed since, as at a replacement by a package manager."""

@@ -28,6 +28,7 @@ from unis.runtime.costs import (
 from unis.runtime.directory import keep_off_functions
 from unis.runtime.errors import InterruptedRunError, LaunchError, RunFailedError, RunTimeoutError
 from unis.runtime.folders import port_parts
+from unis.runtime.functions import listed
 from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.orphans import adopt_orphans
 from unis.runtime.planning import plan_chain
@@ -47,37 +48,40 @@ def measure_costs(
 ) -> dict[str, Cost]:
     """What a packet costs functions, in runs of their own whose chains never start.
 
-    Those between links of the engine take turns in one run. One with a link to another function
-    has a run of its own, which those share that are alike in all that may change the cost. A
-    function that cannot be measured, as one of several polling threads, is told of and left out.
+    Those between links of the engine take turns in one run; one with a link to another function
+    has a run of its own. Of functions that are alike in all that may change the cost, the first is
+    measured. A function that cannot be measured, as one of several polling threads, is told of and
+    left out.
     """
     only = Options(start=False, costs="unknown", sizes=options.sizes)
     shares = shares_of(plan.traffic, options.sizes)
     costs: dict[str, Cost] = {}
 
-    def measured(plan: Plan, names: Sequence[str]) -> dict[str, Cost]:
+    def measure(plan: Plan, names: Sequence[str]) -> None:
         with running(plan, only, report, switch) as run:
             estimate(run, names)
         switch.resume()
-        return {name: run.costs[name] for name in names if name in run.costs}
+        costs.update((name, run.costs[name]) for name in names if name in run.costs)
 
-    if together := [name for name in functions if name not in plan.linked]:
-        costs |= measured(plan, together)
-    alike: dict[str, Cost | None] = {}
+    alike: dict[tuple[bool, str], list[str]] = {}
     for name in functions:
-        if name not in plan.linked:
+        key = (name in plan.linked, _likeness(plan.function(name), shares))
+        alike.setdefault(key, []).append(name)
+    if together := [names[0] for (linked, _), names in alike.items() if not linked]:
+        measure(plan, together)
+    for name in [names[0] for (linked, _), names in alike.items() if linked]:
+        report(f"{name} has a link to another function, so it is measured in a run of its own")
+        try:
+            solo = plan.solo(name)
+        except ChainFileError as error:
+            report(f"{name} is not measured, because it cannot run alone: {error}")
             continue
-        key = _likeness(plan.function(name), shares)
-        if key not in alike:
-            report(f"{name} has a link to another function, so it is measured in a run of its own")
-            try:
-                solo = plan.solo(name)
-            except ChainFileError as error:
-                report(f"{name} is not measured, because it cannot run alone: {error}")
-                continue
-            alike[key] = measured(solo, [name]).get(name)
-        if cost := alike[key]:
-            costs[name] = cost
+        measure(solo, [name])
+    for first, *others in alike.values():
+        if others:
+            report(f"{listed(others)}: as {first}, the same program with the same arguments")
+        if first in costs:
+            costs |= dict.fromkeys(others, costs[first])
     return costs
 
 
