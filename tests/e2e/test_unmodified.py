@@ -14,6 +14,9 @@ from tests.e2e.third_party import a_skeleton, a_testpmd, an_l3fwd, third_party
 from unis import built
 from unis.runtime.directory import run_directory
 
+# What finds no room behind it, such a program drops; then to account for all takes half a second.
+SLOWLY: Json = {"rate": "0.1Mpps"}
+
 
 def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) -> None:
     """Its file states no cost: the scheduler finds it."""
@@ -41,7 +44,7 @@ def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) ->
 
 def test_two_programs_of_different_people_s_hands_are_one_chain(machine: Machine) -> None:
     """A thread that only serves a console is none that is scheduled."""
-    machine.up(machine.chain_file({"pmd": a_testpmd(), "basic": a_skeleton()}))
+    machine.up(machine.chain_file({"pmd": a_testpmd(), "basic": a_skeleton()}, traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     assert_whole(machine.exact_account())
 
@@ -59,7 +62,8 @@ def test_programs_that_want_a_terminal_or_go_into_the_background(machine: Machin
     first["command"] = [word for word in first["command"] if word != "--auto-start"] + ["-i"]
     second["command"][0] = in_the_background(machine, third_party("dpdk-testpmd"))
     third = macswap(program=in_the_background(machine, built.functions_directory() / "macswap"))
-    machine.up(machine.chain_file({"first": first, "second": second, "third": third}))
+    functions = {"first": first, "second": second, "third": third}
+    machine.up(machine.chain_file(functions, traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     assert_whole(machine.exact_account())
     assert str(Path(f"/proc/{machine.pid_of('first')}/fd/0").readlink()).startswith("/dev/pts/")
@@ -98,8 +102,7 @@ ROUTED = {"chain": {"path": ["pmd", "router"], "match": [{"dst": "198.18.1.0/24"
 def test_a_router_that_insists_on_checksum_offloads(machine: Machine) -> None:
     router = an_l3fwd(offloads=["rx-checksum"])
     functions = {"pmd": a_testpmd(), "router": router}
-    # Slowly: what finds no room behind it, it drops.
-    machine.up(machine.chain_file(functions, chains=ROUTED, traffic={"rate": "0.1Mpps"}))
+    machine.up(machine.chain_file(functions, chains=ROUTED, traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     account = machine.exact_account()
     assert_whole(account)
@@ -112,7 +115,7 @@ def test_a_router_with_a_send_queue_for_each_lcore(machine: Machine) -> None:
     router["command"][-1] = "--config=(0,0,{lcore1}),(1,0,{lcore0})"
     pmd = a_testpmd("macswap", "--rxq=2", "--txq=1", queues={"rx": 2, "tx": 1})
     functions = {"pmd": pmd, "router": router}
-    machine.up(machine.chain_file(functions, chains=ROUTED, traffic={"rate": "0.1Mpps"}))
+    machine.up(machine.chain_file(functions, chains=ROUTED, traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     assert_whole(machine.exact_account())
 
@@ -135,7 +138,7 @@ def on_rings(*names: str) -> list[Json]:
 def test_several_testpmd_are_secondary_processes_of_one_group(machine: Machine) -> None:
     """It configures and starts no port as a secondary, and looks for a packet pool by its name."""
     functions = {name: a_testpmd(restart="on-failure") for name in ("a", "b", "c")}
-    machine.up(machine.chain_file(functions, links=on_rings(*functions)))
+    machine.up(machine.chain_file(functions, links=on_rings(*functions), traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     account = machine.exact_account()
     assert_whole(account)
@@ -183,7 +186,8 @@ def test_examples_of_dpdk_are_secondary_processes(machine: Machine, name: str) -
     command = [str(third_party(name)), *ON_RINGS[name]]
     lcores = 2 if any("{lcore1}" in word for word in command) else 1
     basic: Json = {"command": command, "lcores": lcores, "cpu": 1, "cost_ns": 60}
-    machine.up(machine.chain_file({"basic": basic, "pmd": a_testpmd()}, links=on_rings("basic")))
+    functions = {"basic": basic, "pmd": a_testpmd()}
+    machine.up(machine.chain_file(functions, links=on_rings("basic"), traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     assert_whole(machine.exact_account())
 
@@ -192,13 +196,13 @@ def test_a_field_of_mbufs_is_not_for_a_secondary_process(machine: Machine) -> No
     basic = {"command": [str(third_party("rxtx_callbacks"))], "cpu": 1, "cost_ns": 60}
     file = machine.chain_file({"basic": basic}, links=on_rings("basic"))
     assert "Cannot register mbuf field" in machine.unis("up", str(file), "--detach", code=1)
-    machine.up(machine.chain_file({"basic": basic}))  # on memif it may
+    machine.up(machine.chain_file({"basic": basic}, traffic=SLOWLY))  # on memif it may
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
 
 
 def test_rings_and_memifs_ours_and_others_are_one_chain(machine: Machine) -> None:
     """This one configures its ports itself, from a pool of its own in the engine's group."""
     functions = {"basic": a_skeleton(), "ours": macswap(), "pmd": a_testpmd()}
-    machine.up(machine.chain_file(functions, links=on_rings("basic")))
+    machine.up(machine.chain_file(functions, links=on_rings("basic"), traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     assert_whole(machine.exact_account())

@@ -41,7 +41,7 @@ def mode(path: Path) -> str:
 def test_each_process_has_what_it_was_promised(machine: Machine) -> None:
     third_party("dpdk-testpmd")
     pmd = {**a_testpmd(), "user": "nobody", "capabilities": ["net_raw"], "cost_ns": 100}
-    machine.up(machine.chain_file({"pmd": pmd, "own": macswap()}))
+    machine.up(machine.chain_file({"pmd": pmd, "own": macswap()}, traffic={"rate": "0.1Mpps"}))
     run = machine.ps()
     assert_delivers_more_than(machine, delivered(run) + 10_000)
     assert_has(run["functions"]["pmd"], "nobody", NET_RAW)
@@ -64,7 +64,8 @@ def test_each_process_has_what_it_was_promised(machine: Machine) -> None:
 def test_clients_that_come_and_leave_do_not_end_the_run(machine: Machine) -> None:
     """DPDK's memif server panics at the fourth or so."""
     third_party("dpdk-testpmd")
-    machine.up(machine.chain_file({"pmd": {**a_testpmd(), "user": "nobody", "cost_ns": 100}}))
+    pmd = {**a_testpmd(), "user": "nobody", "cost_ns": 100}
+    machine.up(machine.chain_file({"pmd": pmd}, traffic={"rate": "0.1Mpps"}))
     place = folders_directory() / f"{machine.name}.pmd"
     for path in place.glob("*.sock"):
         for _ in range(8):
