@@ -1,6 +1,9 @@
 """Values of the chain file that are more than a number or a text, and what is said when wrong."""
 
+import ast
+import inspect
 import ipaddress
+import itertools
 import math
 import re
 from bisect import bisect_left
@@ -14,11 +17,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from unis.chain import defaults
 from unis.chain.problem import wrong
@@ -60,9 +66,29 @@ class Part(BaseModel):
         strict=True,
         frozen=True,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         allow_inf_nan=False,
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """With the texts. `use_attribute_docstrings` would parse the source at each import."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for key, text in _texts_below_keys(cls).items():
+            properties[cls.model_fields[key].alias or key]["description"] = text
+        return schema
+
+
+def _texts_below_keys(part: type[Part]) -> dict[str, str]:
+    definition = ast.parse(inspect.getsource(part)).body[0]
+    found: dict[str, str] = {}
+    for statement, below in itertools.pairwise(ast.iter_child_nodes(definition)):
+        match statement, below:
+            case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(ast.Constant(str(text))):
+                found[key] = inspect.cleandoc(text)
+    return found
 
 
 def _invalid(what: str, expected: str) -> WrapValidator:
