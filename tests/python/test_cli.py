@@ -361,6 +361,26 @@ def test_a_command_goes_on_where_it_cannot_say_what_it_does(*, nobody_reads: boo
     assert done.returncode == 0 or not nobody_reads
 
 
+ENDS = """
+import sys, unis.cli
+unis.cli.run_app = lambda _: (print("said"), sys.exit(3))
+unis.cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [("2>&1", 3, "said\n"), (">&- 2>&-", 3, ""), (">/dev/full", 120, "No space left on device")],
+)
+def test_a_process_ends_with_its_code_and_all_it_said(where: str, code: int, said: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -P -c "$1" {where}', sys.executable, ENDS],
+        env={**os.environ, "PYTHONUNBUFFERED": ""}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, said in done.stdout + done.stderr) == (code, True)
+    assert "Traceback" not in done.stderr
+
+
 class FullDisk(io.StringIO):
     """A file on it, and what was written."""
 

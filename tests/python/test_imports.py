@@ -15,10 +15,10 @@ from unis.cli.bench_commands import MOVED
 HEAVY = ["grpc", "pydantic", "rich.live", "ruamel", "matplotlib", "numpy", "hdrh"]
 LOADED = """
 import json, sys
-from unis.cli import main
+from unis.cli import run_app
 sys.argv = ["unis", *sys.argv[1:]]
 try:
-    main()
+    run_app("unis.cli.app")
 except SystemExit:
     pass
 print(json.dumps(sorted(sys.modules)))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.python.signalling import taken_by_another_thread, wait_until
-from unis.cli import main
+from unis.cli import run_app
 from unis.runtime import supervisor
 from unis.runtime.errors import (
     InterruptedRunError,
@@ -213,7 +213,7 @@ def test_ctrl_c_of_any_command_waits_for_the_end_of_the_block(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(SystemExit) as ended:
-            main()
+            run_app("unis.cli.app")
     finally:
         signal.signal(signal.SIGINT, before)
     assert done
