@@ -121,17 +121,11 @@ def _become(request: dict[str, Any], output: int) -> NoReturn:
     os.environ.update(request["environment"])
     sys.argv = ["unis", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    code: object = 1
     try:
-        main()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code
+        main()  # which ends the process
     except BaseException:
         traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        os._exit(code if isinstance(code, int) else bool(code))  # what is imported goes with us
+    os._exit(1)
 
 
 if __name__ == "__main__":
