@@ -15,6 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from unis.slo.column_generation import by_sockets
 from unis.slo.placement import Instance, NoRoomError, PlacedMachine, Placement, Refusal, of_sockets
@@ -124,7 +125,14 @@ def solve(
 
 def at_least(rows: Sequence[int], sizes: Sequence[int], sign: int) -> dict[int, float]:
     """How many have 1, 2, … ways or more, by the row of each."""
-    return {rows[ways]: sign * sum(size > ways for size in sizes) for ways in range(max(sizes))}
+    counts = _counts_at_least(tuple(sizes))
+    return {row: sign * count for row, count in zip(rows, counts, strict=False)}
+
+
+# A cluster asks for the same patterns and splits each time that it learns prices.
+@lru_cache(maxsize=1 << 14)
+def _counts_at_least(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sum(size > ways for size in sizes) for ways in range(max(sizes)))
 
 
 def filled(cover: Cover, kinds: Sequence[SloGroup]) -> list[PlacedMachine]:
