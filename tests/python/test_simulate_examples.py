@@ -5,10 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.e2e.machine import UNIS
 from unis import built
 from unis.chain.load import load
+from unis.cli.app import app
 
 pytestmark = pytest.mark.system
 
@@ -16,11 +18,8 @@ EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
 
 
 def simulate(*words: str | Path) -> str:
-    done = subprocess.run(
-        [UNIS, "simulate", *map(str, words)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, ["simulate", *map(str, words)])
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
@@ -41,6 +40,17 @@ def test_runs_in_the_simulator(example: Path) -> None:
     throughput = mpps(first)
     assert throughput["unis"] > 5 * throughput["other"] > throughput["rr"] > 0
     assert simulate(example, "--seconds", "0.5", *costs) == first
+
+
+def test_another_process_finds_the_same() -> None:
+    example = built.clone() / "examples" / "diamond.yaml"
+    words: list[str | Path] = [example, "--seconds", "0.1"]
+    words += [f"--cost={name}=40" for name in load(example).file.functions]
+    other = subprocess.run(
+        [UNIS, "simulate", *words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert other.returncode == 0, other.stderr
+    assert mpps(other.stdout) == mpps(simulate(*words))
 
 
 def test_source_and_sink_may_be_the_limit(tmp_path: Path) -> None:
