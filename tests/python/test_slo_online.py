@@ -110,7 +110,7 @@ def _see_that_moves_lead_there(online: Online, way: Repack) -> None:
 
 @pytest.mark.slow
 def test_machines_stay_near_the_fewest() -> None:
-    found = admission(range(1000, 1003), 1000)
+    found = admission(range(1000, 1006), 1000)
     assert found.wrong == 0
     assert found.worst <= 1.06, "1.051 on fifty seeds; within a twentieth from 2,000 promises on"
 
