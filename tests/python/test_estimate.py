@@ -83,6 +83,24 @@ def test_of_functions_that_are_alike_one_is_measured(tmp_path: Path, measured: l
     assert "b, c: as a" in result.stderr
 
 
+def test_where_the_first_of_them_is_not_measured_the_next_one_is(
+    tmp_path: Path, measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.yaml"
+    function = {"program": "/bin/true", "cpu": 1}
+    functions = dict.fromkeys("abc", function)
+    content = {"apiVersion": "unis/v1", "name": "x", "functions": functions}
+    file.write_text(json.dumps({**content, "chains": {"c": {"path": [*functions]}}}))
+    plan = make_plan(load(file), EIGHT_CPUS, [], places)
+    estimate = running_module.estimate
+    monkeypatch.setattr(
+        running_module, "estimate",
+        lambda run, names: estimate(run, [name for name in names if name != "a"]),
+    )  # fmt: skip
+    costs = running_module.measure_costs(plan, [*"abc"], Options(), print, Interrupts())
+    assert (measured, sorted(costs)) == (["b"], ["b", "c"])
+
+
 @pytest.fixture
 def program_gone(tmp_path: Path) -> Plan:
     """A plan whose program was removed since, as at a replacement by a package manager."""

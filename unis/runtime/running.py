@@ -49,7 +49,7 @@ def measure_costs(
     """What a packet costs functions, in runs of their own whose chains never start.
 
     Those between links of the engine take turns in one run; one with a link to another function
-    has a run of its own. Of functions that are alike in all that may change the cost, the first is
+    has a run of its own. Of functions that are alike in all that may change the cost, one is
     measured. A function that cannot be measured, as one of several polling threads, is told of and
     left out.
     """
@@ -63,25 +63,28 @@ def measure_costs(
         switch.resume()
         costs.update((name, run.costs[name]) for name in names if name in run.costs)
 
-    alike: dict[tuple[bool, str], list[str]] = {}
+    alike: dict[tuple[bool, int, str], list[str]] = {}
     for name in functions:
-        key = (name in plan.linked, _likeness(plan.function(name), shares))
+        function = plan.function(name)
+        key = (name in plan.linked, function.cpu, _likeness(function, shares))
         alike.setdefault(key, []).append(name)
-    if together := [names[0] for (linked, _), names in alike.items() if not linked]:
-        measure(plan, together)
-    for name in [names[0] for (linked, _), names in alike.items() if linked]:
-        report(f"{name} has a link to another function, so it is measured in a run of its own")
-        try:
-            solo = plan.solo(name)
-        except ChainFileError as error:
-            report(f"{name} is not measured, because it cannot run alone: {error}")
-            continue
-        measure(solo, [name])
-    for first, *others in alike.values():
-        if others:
-            report(f"{listed(others)}: as {first}, the same program with the same arguments")
-        if first in costs:
-            costs |= dict.fromkeys(others, costs[first])
+    left = [*alike.values()]
+    while left:
+        if together := [names[0] for names in left if names[0] not in plan.linked]:
+            measure(plan, together)
+        for name in [names[0] for names in left if names[0] in plan.linked]:
+            report(f"{name} has a link to another function, so it is measured in a run of its own")
+            try:
+                solo = plan.solo(name)
+            except ChainFileError as error:
+                report(f"{name} is not measured, because it cannot run alone: {error}")
+                continue
+            measure(solo, [name])
+        for first, *others in left:
+            if others and first in costs:
+                report(f"{listed(others)}: as {first}, the same program with the same arguments")
+                costs |= dict.fromkeys(others, costs[first])
+        left = [others for first, *others in left if others and first not in costs]
     return costs
 
 
