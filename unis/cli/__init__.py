@@ -1,5 +1,6 @@
 """The command `unis`."""
 
+import atexit
 import importlib
 import os
 import signal
@@ -16,8 +17,11 @@ def main() -> None:
         run_app("unis.cli.app")
     except SystemExit as ended:
         # To take the interpreter apart costs a tenth of a command's time, and more after a fork.
+        # Libraries still tidy up: matplotlib leaves a folder else.
         if isinstance(ended.code, int):
-            with suppress(OSError):  # as on a full disk: Python tells it, as it ends
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            atexit._run_exitfuncs()  # noqa: SLF001
+            with suppress(OSError, ValueError):  # as on a full disk: Python tells it, as it ends
                 for stream in filter(None, (sys.stdout, sys.stderr)):
                     stream.flush()
                 os._exit(ended.code)
