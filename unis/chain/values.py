@@ -82,7 +82,10 @@ class Part(BaseModel):
 
 
 def _texts_below_keys(part: type[Part]) -> dict[str, str]:
-    definition = ast.parse(inspect.getsource(part)).body[0]
+    try:
+        definition = ast.parse(inspect.getsource(part)).body[0]
+    except OSError:  # installed without sources
+        return {}
     found: dict[str, str] = {}
     for statement, below in itertools.pairwise(ast.iter_child_nodes(definition)):
         match statement, below:
