@@ -138,7 +138,7 @@ def on_rings(*names: str) -> list[Json]:
 def test_several_testpmd_are_secondary_processes_of_one_group(machine: Machine) -> None:
     """It configures and starts no port as a secondary, and looks for a packet pool by its name."""
     functions = {name: a_testpmd(restart="on-failure") for name in ("a", "b", "c")}
-    machine.up(machine.chain_file(functions, links=on_rings(*functions), traffic=SLOWLY))
+    machine.up(machine.chain_file(functions, links=on_rings(*functions)))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     account = machine.exact_account()
     assert_whole(account)

@@ -68,7 +68,7 @@ def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> N
     assert len(devices) == 4
     assert_delivers_more_than(machine, 1000)
     dropped = 0
-    for victim in ("a", "b", "c", "a"):
+    for victim in ("a", "a", "b", "c"):
         kill_and_await(machine, victim)
         assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
         account = machine.exact_account()
