@@ -126,7 +126,7 @@ def solve(
 def at_least(rows: Sequence[int], sizes: Sequence[int], sign: int) -> dict[int, float]:
     """How many have 1, 2, … ways or more, by the row of each."""
     counts = _counts_at_least(tuple(sizes))
-    return {row: sign * count for row, count in zip(rows, counts, strict=False)}
+    return {rows[ways]: sign * count for ways, count in enumerate(counts)}
 
 
 # A cluster asks for the same patterns and splits each time that it learns prices.
