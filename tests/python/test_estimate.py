@@ -80,7 +80,7 @@ def test_of_functions_that_are_alike_one_is_measured(tmp_path: Path, measured: l
     assert {name: cost["ns"] for name, cost in json.loads(result.stdout).items()} == dict.fromkeys(
         functions, 7.0
     )
-    assert "b, c: as a" in result.stderr
+    assert "b, c: cost taken from a" in result.stderr
 
 
 def test_where_the_first_of_them_is_not_measured_the_next_one_is(

@@ -87,8 +87,9 @@ def estimate(
     cost is the mean over the packet sizes, weighted as in the traffic. For a capture or a port,
     whose sizes are not read, it is the mean over 64, 512, 1024 and 1500 bytes. UNiS remembers the
     cost for a day, for this program, its arguments, the files in the arguments, and this CPU model.
-    A function that has a link to another function gets a short run of its own. Exit code 1 if a
-    function could not be measured.
+    A function that has a link to another function gets a short run of its own. Functions with the
+    same program and arguments on the same CPU are measured once. Exit code 1 if a function could
+    not be measured.
 
     Examples: unis estimate firewall -- --rules firewall.rules  |  unis estimate examples/demo.yaml
     """

@@ -49,9 +49,9 @@ def measure_costs(
     """What a packet costs functions, in runs of their own whose chains never start.
 
     Those between links of the engine take turns in one run; one with a link to another function
-    has a run of its own. Of functions that are alike in all that may change the cost, one is
-    measured. A function that cannot be measured, as one of several polling threads, is told of and
-    left out.
+    has a run of its own. Functions with the same cost key on the same CPU are measured once; each
+    is with `costs: anew`, for comparisons. A function that cannot be measured, as one of several
+    polling threads, is told of and left out.
     """
     only = Options(start=False, costs="unknown", sizes=options.sizes)
     shares = shares_of(plan.traffic, options.sizes)
@@ -63,11 +63,11 @@ def measure_costs(
         switch.resume()
         costs.update((name, run.costs[name]) for name in names if name in run.costs)
 
-    alike: dict[tuple[bool, int, str], list[str]] = {}
+    alike: dict[tuple[object, ...], list[str]] = {}
     for name in functions:
         function = plan.function(name)
         key = (name in plan.linked, function.cpu, _likeness(function, shares))
-        alike.setdefault(key, []).append(name)
+        alike.setdefault((*key, name) if options.costs == "anew" else key, []).append(name)
     left = [*alike.values()]
     while left:
         if together := [names[0] for names in left if names[0] not in plan.linked]:
@@ -82,7 +82,7 @@ def measure_costs(
             measure(solo, [name])
         for first, *others in left:
             if others and first in costs:
-                report(f"{listed(others)}: as {first}, the same program with the same arguments")
+                report(f"{listed(others)}: cost taken from {first}, which is the same program")
                 costs |= dict.fromkeys(others, costs[first])
         left = [others for first, *others in left if others and first not in costs]
     return costs
