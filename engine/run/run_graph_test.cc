@@ -63,7 +63,7 @@ class RunGraphTest : public RunTest {
     for (const auto& function : request_.functions()) Add(function.name());
     ASSERT_TRUE(Start().ok());
   }
-  bool DeliversMore(std::uint64_t packets = 5'000) {
+  bool DeliversMore(std::uint64_t packets = 20'000) {
     const auto before = Stats().account().delivered();
     return Eventually([&] {
       run_->Look();
