@@ -24,7 +24,7 @@ UNIS = str(Path(sys.executable).with_name("unis"))
 EVALUATION = [sys.executable, "-P", "-m", "evaluation"]
 
 _SECONDS = 300  # until a command must have ended: a bound, not an expectation
-_NICE = -8  # of the session of a command; the engine's is -3
+_NICE = -8  # of a command's session (autogroup); unisd has -3
 _THROTTLE = Path("/proc/sys/kernel/sched_rt_runtime_us")
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ def test_equal_chains_pass_as_much_and_none_of_sixteen_functions_starves(
 ) -> None:
     file = tmp_path / "fairness.json"
     machine.evaluation(
-        "fairness", "--rounds", "2", "--seconds", "1", "--functions", "16",
+        "fairness", "--rounds", "4", "--window", "0.1", "--seconds", "1", "--functions", "16",
         "--json", str(file),
     )  # fmt: skip
     result = json.loads(file.read_text())

@@ -14,7 +14,7 @@ from tests.e2e.third_party import a_skeleton, a_testpmd, an_l3fwd, third_party
 from unis import built
 from unis.runtime.directory import run_directory
 
-# What finds no room behind it, such a program drops; then to account for all takes half a second.
+# testpmd drops packets when its egress is full, and an exact account then takes half a second.
 SLOWLY: Json = {"rate": "0.1Mpps"}
 
 

@@ -60,7 +60,7 @@ def kill_and_await(machine: Machine, function: str) -> None:
 
 
 def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> None:
-    """The engine has the other end of the first link, of the last, or of none."""
+    """The engine has the other end of a's first link and of c's last one, and of none of b's."""
     functions = {name: macswap(restart="on-failure") for name in "abc"}
     traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "50kpps"}
     machine.up(machine.chain_file(functions, links=on_veths("a", "b", "c"), traffic=traffic))
@@ -68,7 +68,7 @@ def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> N
     assert len(devices) == 4
     assert_delivers_more_than(machine, 1000)
     dropped = 0
-    for victim in ("a", "a", "b", "c"):
+    for victim in ("a", "b", "c", "a", "b", "c"):
         kill_and_await(machine, victim)
         assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
         account = machine.exact_account()
