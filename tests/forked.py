@@ -1,8 +1,8 @@
 """`unis` run to its end, as a fork of a process that has imported it.
 
-The imports take most of a command's time, and the tests run a thousand commands. What a user
-starts is the script `unis`: so do the pages of the documentation (tests/e2e/pages.py), and the
-tests in which a command goes on or hears a signal.
+The imports take most of a command's time, and the tests run a thousand commands. Users start the
+script `unis`. So do the pages of the documentation (tests/e2e/pages.py), and the tests in which a
+command goes on or hears a signal.
 """
 
 import functools
@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-# What the commands on runs import. None of it starts a thread or opens a channel.
+# What the commands on runs import.
 _IMPORTED = [f"unis.cli.{name}_command" for name in ("apply", "config")]
 _IMPORTED += [f"unis.cli.{name}_commands" for name in ("run", "look", "attach")]
 _IMPORTED += [f"unis.runtime.{name}" for name in ("launcher", "planning", "requests")]
@@ -117,8 +117,10 @@ def _server() -> socket.socket:
 def _serve(requests: socket.socket) -> None:
     for module in _IMPORTED:
         importlib.import_module(module)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests', who end us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for pytest; we end when the socket closes
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise RuntimeError("an import has started a thread, which no fork has")
     while True:
         message, descriptors, *_ = socket.recv_fds(requests, _MOST_BYTES, 3)
         if not message:
@@ -164,7 +166,9 @@ def _become(request: dict[str, Any], stdout: int, stderr: int) -> NoReturn:
     sys.argv = ["unis", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        main()  # which ends the process
+        main()  # which ends the process, or leaves that to Python
+    except SystemExit:
+        raise
     except BaseException:
         traceback.print_exc()
     os._exit(1)
