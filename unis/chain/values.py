@@ -73,7 +73,7 @@ class Part(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """With the texts. `use_attribute_docstrings` would parse the source at each import."""
+        """Adds the docstrings of fields: `use_attribute_docstrings` parses them at each import."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema)["properties"]
         for key, text in _texts_below_keys(cls).items():

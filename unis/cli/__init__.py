@@ -16,12 +16,12 @@ def main() -> None:
     try:
         run_app("unis.cli.app")
     except SystemExit as ended:
-        # To take the interpreter apart costs a tenth of a command's time, and more after a fork.
-        # Libraries still tidy up: matplotlib leaves a folder else.
+        # Ending the interpreter is slow, above all after a fork. Libraries still tidy up: else
+        # matplotlib leaves a folder.
         if isinstance(ended.code, int):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             atexit._run_exitfuncs()  # noqa: SLF001
-            with suppress(OSError, ValueError):  # as on a full disk: Python tells it, as it ends
+            with suppress(OSError, ValueError):  # a full disk: Python reports it
                 for stream in filter(None, (sys.stdout, sys.stderr)):
                     stream.flush()
                 os._exit(ended.code)

@@ -129,7 +129,7 @@ def at_least(rows: Sequence[int], sizes: Sequence[int], sign: int) -> dict[int, 
     return {rows[ways]: sign * count for ways, count in enumerate(counts)}
 
 
-# A cluster asks for the same patterns and splits each time that it learns prices.
+# Each update of prices counts the same patterns and splits.
 @lru_cache(maxsize=1 << 14)
 def _counts_at_least(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sum(size > ways for size in sizes) for ways in range(max(sizes)))
