@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Lcores, RunLcoresTest, testing::Values(2, 3, 4),
                          [](const auto& info) { return std::to_string(info.param); });
 
 TEST_P(RunLcoresTest, EachPartHasItsLcore) {
-  ASSERT_TRUE(StartBoth().ok());
+  ASSERT_EQ(StartBoth(), absl::OkStatus());
   EXPECT_TRUE(RunsOn("unis_source", kPlatformLcores[0]));
   EXPECT_TRUE(RunsOn("unis_sink", kPlatformLcores[1]));
   EXPECT_TRUE(RunsOn("unis_scheduler", service_lcores_.back()));
@@ -70,7 +70,7 @@ TEST_P(RunLcoresTest, EachPartHasItsLcore) {
 }
 
 TEST_P(RunLcoresTest, AllSchedulersDecideAndAreTold) {
-  ASSERT_TRUE(StartBoth().ok());
+  ASSERT_EQ(StartBoth(), absl::OkStatus());
   EXPECT_TRUE(Delivers("chain"));
   EXPECT_TRUE(Delivers("other"));
   const auto switching = [this] {
@@ -95,7 +95,7 @@ TEST_P(RunLcoresTest, AllSchedulersDecideAndAreTold) {
 }
 
 TEST_P(RunLcoresTest, NoPacketIsLostWhateverChanges) {
-  ASSERT_TRUE(StartBoth().ok());
+  ASSERT_EQ(StartBoth(), absl::OkStatus());
   ASSERT_TRUE(Delivers("chain"));
   v1::DeployRequest request = Both();
   request.mutable_scheduler()->set_gamma(0.5);
