@@ -10,12 +10,9 @@ import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
-from tests.e2e.third_party import a_skeleton, a_testpmd, an_l3fwd, third_party
+from tests.e2e.third_party import SLOWLY, a_skeleton, a_testpmd, an_l3fwd, third_party
 from unis import built
 from unis.runtime.directory import run_directory
-
-# testpmd drops packets when its egress is full, and an exact account then takes half a second.
-SLOWLY: Json = {"rate": "0.1Mpps"}
 
 
 def test_a_chain_of_testpmd_comes_up_delivers_and_goes_down(machine: Machine) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.e2e.machine import Machine, macswap
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
-from tests.e2e.third_party import a_testpmd, third_party
+from tests.e2e.third_party import SLOWLY, a_testpmd, third_party
 from unis import built
 from unis.runtime.directory import run_directory
 from unis.runtime.doctor.kernel import needed
@@ -41,7 +41,7 @@ def mode(path: Path) -> str:
 def test_each_process_has_what_it_was_promised(machine: Machine) -> None:
     third_party("dpdk-testpmd")
     pmd = {**a_testpmd(), "user": "nobody", "capabilities": ["net_raw"], "cost_ns": 100}
-    machine.up(machine.chain_file({"pmd": pmd, "own": macswap()}, traffic={"rate": "0.1Mpps"}))
+    machine.up(machine.chain_file({"pmd": pmd, "own": macswap()}, traffic=SLOWLY))
     run = machine.ps()
     assert_delivers_more_than(machine, delivered(run) + 10_000)
     assert_has(run["functions"]["pmd"], "nobody", NET_RAW)
@@ -65,7 +65,7 @@ def test_clients_that_come_and_leave_do_not_end_the_run(machine: Machine) -> Non
     """DPDK's memif server panics at the fourth or so."""
     third_party("dpdk-testpmd")
     pmd = {**a_testpmd(), "user": "nobody", "cost_ns": 100}
-    machine.up(machine.chain_file({"pmd": pmd}, traffic={"rate": "0.1Mpps"}))
+    machine.up(machine.chain_file({"pmd": pmd}, traffic=SLOWLY))
     place = folders_directory() / f"{machine.name}.pmd"
     for path in place.glob("*.sock"):
         for _ in range(8):

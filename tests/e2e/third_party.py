@@ -9,6 +9,9 @@ from unis import built
 TESTPMD = ["--auto-start", "--rxd=1024", "--txd=1024",
            "--total-num-mbufs=16384", "--no-flush-rx", "--no-lsc-interrupt"]  # fmt: skip
 
+# Traffic. testpmd drops packets when its egress is full, and an exact account then takes 0.5 s.
+SLOWLY: Json = {"rate": "0.1Mpps"}
+
 
 def third_party(name: str) -> Path:
     """A program that `tools/third-party` fetches, which continuous integration must have done."""
