@@ -16,80 +16,85 @@ import socket
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-# What the commands on runs import.
-_IMPORTED = [f"unis.cli.{name}_command" for name in ("apply", "config")]
+# What the commands that tests call often import.
+_IMPORTED = [f"unis.cli.{name}_command" for name in ("apply", "config", "simulate")]
 _IMPORTED += [f"unis.cli.{name}_commands" for name in ("run", "look", "attach")]
 _IMPORTED += [f"unis.runtime.{name}" for name in ("launcher", "planning", "requests")]
 _MOST_BYTES = 1 << 20  # of a request
 
 
+def favour_session(pid: int) -> None:
+    """A command comes before the engine on the CPU that they share; else it takes thrice as long.
+
+    The kernel shares a CPU among sessions first (autogroup); unisd's has -3. A run in the
+    background has another session than the command.
+    """
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text("-8")
+
+
 def unis(
     words: Sequence[str], folder: Path, seconds: float, *,
-    environment: Mapping[str, str] | None = None, nice: int | None = None,
-) -> tuple[int, str]:  # fmt: skip
-    """Exit code of `unis`, called in `folder`, and what it said: all of stdout, then of stderr.
+    environment: Mapping[str, str] | None = None, favoured: bool = False,
+) -> tuple[int, str, str]:  # fmt: skip
+    """Exit code, stdout and stderr of `unis`, called in `folder`.
 
-    It returns once nobody can write there any more. With `nice` the command has a session of its
-    own, of that priority. What Python reads as it starts (PYTHONPATH, NO_COLOR) `environment` does
-    not change. TimeoutExpired: the command did not end, and was killed.
+    Returns when every process that writes there has ended. `favoured`: in a session of its own, by
+    `favour_session`. `environment` comes too late for what Python reads as it starts: PYTHONPATH,
+    NO_COLOR. After `seconds` the command is killed, and TimeoutExpired is raised.
     """
     request = {
         "words": [*words],
         "folder": str(folder),
         "environment": dict(os.environ if environment is None else environment),
         "cpus": sorted(os.sched_getaffinity(0)),
-        "nice": nice,
+        "favoured": favoured,
     }
     pipes = [os.pipe() for _ in range(3)]  # stdout, stderr, and what the watcher tells
     said = {reader: b"" for reader, _ in pipes}
-    told = pipes[2][0]
-    writers = [writer for _, writer in pipes]
+    stdout, stderr, told = said
     try:
         try:
-            socket.send_fds(next(_servers()), [json.dumps(request).encode()], writers)
+            message = json.dumps(request).encode()
+            socket.send_fds(next(_servers()), [message], [writer for _, writer in pipes])
         finally:
-            for writer in writers:
+            for _, writer in pipes:
                 os.close(writer)
-        _read_all(said, time.monotonic() + seconds)
-        lines = said[told].split()
-        if len(lines) < 2:
-            raise RuntimeError("the server of tests/forked.py has ended; see its words above")
-        stdout, stderr, _ = said.values()
-        return int(lines[1]), (stdout + stderr).decode(errors="replace")
-    except BaseException as error:
-        lines = said[told].split()
-        if len(lines) == 1:  # it runs
-            with suppress(ProcessLookupError):
-                os.kill(int(lines[0]), signal.SIGKILL)
-        if isinstance(error, TimeoutError):
-            output = b"".join(said.values())
-            raise subprocess.TimeoutExpired([*words], seconds, output) from None
-        raise
+        if not _read_all(said, time.monotonic() + seconds):
+            raise subprocess.TimeoutExpired([*words], seconds, said[stdout], said[stderr])
     finally:
         for reader in said:
             os.close(reader)
+        if len(words_told := said[told].split()) == 1:  # its pid, and no exit code yet
+            with suppress(ProcessLookupError):
+                os.kill(int(words_told[0]), signal.SIGKILL)
+    if not said[told]:
+        raise RuntimeError("the server of tests/forked.py has ended; see its words above")
+    output, errors = (said[reader].decode(errors="replace") for reader in (stdout, stderr))
+    assert "Traceback" not in output + errors, output + errors
+    return int(said[told].split()[1]), output, errors
 
 
-def _read_all(said: dict[int, bytes], end: float) -> None:
-    """Reads each descriptor till nobody can write there. TimeoutError: not by `end`."""
-    with selectors.DefaultSelector() as open_ones:
+def _read_all(said: dict[int, bytes], end: float) -> bool:
+    """Reads each descriptor to its end. False if `end` came first, a time of `time.monotonic`."""
+    with selectors.DefaultSelector() as unfinished:
         for reader in said:
-            open_ones.register(reader, selectors.EVENT_READ)
-        while open_ones.get_map():
-            ready = open_ones.select(max(0.0, end - time.monotonic()))
+            unfinished.register(reader, selectors.EVENT_READ)
+        while unfinished.get_map():
+            ready = unfinished.select(max(0.0, end - time.monotonic()))
             if not ready:
-                raise TimeoutError
+                return False
             for key, _ in ready:
                 part = os.read(key.fd, 1 << 16)
                 said[key.fd] += part
                 if not part:
-                    open_ones.unregister(key.fd)
+                    unfinished.unregister(key.fd)
+    return True
 
 
 @functools.cache
@@ -152,10 +157,9 @@ def _become(request: dict[str, Any], stdout: int, stderr: int) -> NoReturn:
     """The command, as if the shell had started it."""
     from unis.cli import main
 
-    if request["nice"] is not None:
+    if request["favoured"]:
         os.setsid()
-        with suppress(OSError):
-            Path("/proc/self/autogroup").write_text(str(request["nice"]))
+        favour_session(os.getpid())
     os.sched_setaffinity(0, request["cpus"])
     for here, there in ((stdout, 1), (stderr, 2)):
         os.dup2(here, there)
@@ -165,13 +169,8 @@ def _become(request: dict[str, Any], stdout: int, stderr: int) -> NoReturn:
     os.environ.update(request["environment"])
     sys.argv = ["unis", *request["words"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        main()  # which ends the process, or leaves that to Python
-    except SystemExit:
-        raise
-    except BaseException:
-        traceback.print_exc()
-    os._exit(1)
+    main()
+    sys.exit()
 
 
 if __name__ == "__main__":

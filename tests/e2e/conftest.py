@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.machine import Machine, favour_session, machine_in
+from tests.e2e.machine import Machine, machine_in
+from tests.forked import favour_session
 from tests.needs import need
 from unis import built
 
@@ -33,7 +34,7 @@ def _lacking() -> str | None:
 @pytest.fixture(scope="session", autouse=True)
 def favoured() -> None:
     """In CI all that the tests do comes before the engine on the CPU that they share, as commands
-    do everywhere (`machine.py`); elsewhere the session is the caller's.
+    do everywhere (`tests/forked.py`); elsewhere the session is the caller's.
     """
     if os.environ.get("CI"):
         favour_session(os.getpid())

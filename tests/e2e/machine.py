@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ UNIS = str(Path(sys.executable).with_name("unis"))
 EVALUATION = [sys.executable, "-P", "-m", "evaluation"]
 
 _SECONDS = 300  # until a command must have ended: a bound, not an expectation
-_NICE = -8  # of a command's session (autogroup); unisd has -3
 _THROTTLE = Path("/proc/sys/kernel/sched_rt_runtime_us")
 
 Json = dict[str, Any]
@@ -42,15 +41,6 @@ def macswap(cost: str = "light", **more: object) -> Json:
     }
 
 
-def favour_session(pid: int) -> None:
-    """A command comes before the engine on the CPU that they share; else it takes thrice as long.
-
-    The kernel shares a CPU among sessions first (autogroup). A run in the background has another.
-    """
-    with suppress(OSError):
-        Path(f"/proc/{pid}/autogroup").write_text(str(_NICE))
-
-
 class Machine:
     """Runs `unis` in a folder of its own."""
 
@@ -62,8 +52,8 @@ class Machine:
 
     def unis(self, *words: str, code: int = 0, codes: Sequence[int] = ()) -> str:
         """The output of a command that must end with `code`, or one of `codes`."""
-        ended, said = forked.unis(words, self.directory, _SECONDS, nice=_NICE)
-        assert "Traceback" not in said, said
+        ended, output, errors = forked.unis(words, self.directory, _SECONDS, favoured=True)
+        said = output + errors
         assert ended in (codes or (code,)), said
         return said
 
@@ -73,7 +63,7 @@ class Machine:
             [*EVALUATION, *words], cwd=self.directory, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as process:  # fmt: skip
-            favour_session(process.pid)
+            forked.favour_session(process.pid)
             try:
                 said = "".join(process.communicate(timeout=_SECONDS))
             except BaseException:

@@ -79,21 +79,18 @@ class Place:
         )
 
     def unis(self, *words: str | Path, code: int = 0, **more: str) -> str:
-        ended, said = self._ended(*words, **more)
-        assert ended == code, said
-        return said
+        ended, output, errors = self._run(*words, **more)
+        assert ended == code, output + errors
+        return output + errors
 
     def ps(self) -> list[dict[str, Any]]:
-        _, said = self._ended("ps", "--json")
-        rows: list[dict[str, Any]] = json.loads(said)
+        _, output, _ = self._run("ps", "--json")
+        rows: list[dict[str, Any]] = json.loads(output)
         return rows
 
-    def _ended(self, *words: str | Path, **more: str) -> tuple[int, str]:
-        ended, said = forked.unis(
-            [*map(str, words)], self.folder, SECONDS, environment={**self.environment, **more}
-        )
-        assert "Traceback" not in said, said
-        return ended, said
+    def _run(self, *words: str | Path, **more: str) -> tuple[int, str, str]:
+        environment = {**self.environment, **more}
+        return forked.unis([*map(str, words)], self.folder, SECONDS, environment=environment)
 
     def called(self, name: str) -> bool:
         return self.calls.exists() and name in self.calls.read_text().split()

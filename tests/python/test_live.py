@@ -350,7 +350,9 @@ def test_an_exception_that_is_no_unis_error_is_gone_back(place: Place, tmp_path:
     """The launcher of this test cannot start function c, for a fault of its own."""
     (tmp_path / "sitecustomize.py").write_text(FAULTY)
     up = place.start("up", write(place), "-d", PYTHONPATH=str(tmp_path))
-    assert up.wait(SECONDS) == 0
+    said, _ = up.communicate(timeout=SECONDS)
+    assert "Traceback" not in said, said
+    assert up.returncode == 0, said
     before = row(place)
     said = place.unis("apply", with_third(place), code=1)
     assert "internal error: ZeroDivisionError" in said
