@@ -226,3 +226,19 @@ def costs_of(functions: Iterable[ProgramPlan], wanted: Mapping[int, int]) -> dic
             if cost := kept.get(cost_key(function, wanted)):
                 found[function.name] = cost
     return found
+
+
+def alike(plan: Plan, names: Iterable[str], sizes: Sequence[int] = ()) -> list[list[str]]:
+    """Functions that cost the same, together: same cost key, same CPU, both or neither with a link
+    to another function. A program that is gone is like no other.
+    """
+    shares = shares_of(plan.traffic, sizes)
+    groups: dict[tuple[bool, int, str], list[str]] = {}
+    for name in names:
+        function = plan.function(name)
+        try:
+            key = cost_key(function, shares)
+        except OSError:
+            key = f"function {name}"
+        groups.setdefault((name in plan.linked, function.cpu, key), []).append(name)
+    return [*groups.values()]

@@ -13,14 +13,13 @@ from unis.engine.client import EngineError
 from unis.errors import UnisError
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
-from unis.plan.programs import ProgramPlan
 from unis.runtime.account import account_line
 from unis.runtime.claim import Report, claim
 from unis.runtime.clean_up import clean_up
 from unis.runtime.costs import (
     ESTIMATE_ROUNDS,
     Cost,
-    cost_key,
+    alike,
     known_costs,
     remember_cost,
     shares_of,
@@ -54,7 +53,6 @@ def measure_costs(
     polling threads, is told of and left out.
     """
     only = Options(start=False, costs="unknown", sizes=options.sizes)
-    shares = shares_of(plan.traffic, options.sizes)
     costs: dict[str, Cost] = {}
 
     def measure(plan: Plan, names: Sequence[str]) -> None:
@@ -63,12 +61,9 @@ def measure_costs(
         switch.resume()
         costs.update((name, run.costs[name]) for name in names if name in run.costs)
 
-    alike: dict[tuple[object, ...], list[str]] = {}
-    for name in functions:
-        function = plan.function(name)
-        key = (name in plan.linked, function.cpu, _likeness(function, shares))
-        alike.setdefault((*key, name) if options.costs == "anew" else key, []).append(name)
-    left = [*alike.values()]
+    left = [[name] for name in functions]
+    if options.costs != "anew":
+        left = alike(plan, functions, options.sizes)
     while left:
         if together := [names[0] for names in left if names[0] not in plan.linked]:
             measure(plan, together)
@@ -86,14 +81,6 @@ def measure_costs(
                 costs |= dict.fromkeys(others, costs[first])
         left = [others for first, *others in left if others and first not in costs]
     return costs
-
-
-def _likeness(function: ProgramPlan, shares: Mapping[int, int]) -> str:
-    """The same for functions that may share a cost; a program that is gone is like no other."""
-    try:
-        return cost_key(function, shares)
-    except OSError:
-        return f"function {function.name}"
 
 
 def known_before(
