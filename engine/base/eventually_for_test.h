@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 // Calls `condition` until it holds; false: not within `limit`.
 template <typename Condition>
-bool Eventually(Condition condition, TestClock::duration limit = 5s) {
+bool Eventually(Condition condition, TestClock::duration limit = 20s) {
   const auto deadline = TestClock::now() + limit;
   while (!condition()) {
     if (TestClock::now() > deadline) return false;

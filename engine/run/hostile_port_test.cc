@@ -47,7 +47,7 @@ TEST_F(RunTest, WhatAPortTellsIsBelievedByNobody) {
   functions_[0].End();
   ASSERT_TRUE(Detach("a").ok());
   ASSERT_TRUE(Attach("a", Spawn("a", 0)).ok()) << "who comes after it is as good as any";
-  const auto window = Measure(200, v1::POLICY_RR);
+  const auto window = MeasureTraffic(100, v1::POLICY_RR);
   ASSERT_TRUE(window.ok()) << window.status();
   EXPECT_GT(window->delivered(), 0U);
 }

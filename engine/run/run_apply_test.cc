@@ -175,7 +175,7 @@ TEST_F(RunApplyTest, FunctionsHaveTheirOwnTimeSliceUnderTheFairPoliciesAlone) {
   ASSERT_TRUE(SetPolicy(v1::POLICY_RR).ok());
   request.set_fair_slice_ns(20'000'000);
   ASSERT_TRUE(run_->Apply(request).ok());
-  const auto window = Measure(300, v1::POLICY_BATCH);
+  const auto window = MeasureTraffic(100, v1::POLICY_BATCH);
   ASSERT_TRUE(window.ok()) << window.status();
   EXPECT_GT(window->delivered(), 0U);
   all_have(20'000'000, SCHED_BATCH);

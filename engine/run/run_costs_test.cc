@@ -136,7 +136,7 @@ TEST_F(RunCostsTest, ChainsThatRunAreNotProbed) {
   request.add_functions("a");
   EXPECT_TRUE(Says(run_->Estimate(request).status(), "the chains run already"));
   v1::SettleRequest settle;
-  settle.set_timeout_ns(5'000'000'000);
+  settle.set_timeout_ns(20'000'000'000);
   const auto account = run_->Settle(settle);
   ASSERT_TRUE(account.ok()) << account.status();
   EXPECT_TRUE(account->exact()) << account->doubt();
@@ -144,7 +144,7 @@ TEST_F(RunCostsTest, ChainsThatRunAreNotProbed) {
 
 TEST_F(RunCostsTest, ACostThatNobodyKnowsIsAssumedAndPacketsPass) {
   BringUpUnknown(false);
-  const auto window = Measure(100);
+  const auto window = MeasureTraffic(100);
   ASSERT_TRUE(window.ok()) << window.status();
   EXPECT_GT(window->delivered(), 0U);
   const v1::Stats stats = Stats();

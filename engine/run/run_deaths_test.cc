@@ -32,7 +32,7 @@ class RunDeathsTest : public RunTest {
   void ComesAgain(const std::string& name, std::size_t i) {
     ASSERT_TRUE(Detach(name).ok());
     ASSERT_TRUE(Attach(name, Spawn(name, i)).ok());
-    const auto window = Measure(200);
+    const auto window = MeasureTraffic(200);
     ASSERT_TRUE(window.ok()) << window.status();
     EXPECT_GT(window->delivered(), 0U);
   }

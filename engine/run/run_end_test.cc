@@ -120,7 +120,7 @@ TEST_F(RunEndTest, StopTakesTheAccountAndPutsBack) {
   BringUp();
   ASSERT_TRUE(Measure(100).ok());
   v1::SettleRequest request;
-  request.set_timeout_ns(5'000'000'000);
+  request.set_timeout_ns(20'000'000'000);
   const auto account = run_->Stop(request);
   ASSERT_TRUE(account.ok()) << account.status();
   EXPECT_TRUE(account->exact());

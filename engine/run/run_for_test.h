@@ -112,7 +112,7 @@ class RunTest : public testing::Test {
     v1::AttachRequest request;
     request.set_function(name);
     request.set_pid(pid);
-    request.set_timeout_ns(5'000'000'000);
+    request.set_timeout_ns(20'000'000'000);
     return run_->Attach(request).status();
   }
   absl::Status Start(v1::Policy policy = v1::POLICY_UNIS) {
@@ -133,6 +133,16 @@ class RunTest : public testing::Test {
     request.set_window_ns(ms * 1'000'000);
     request.set_policy(policy);
     return run_->Measure(request);
+  }
+  // A window in which packets come through: `ms` long, or as often as that takes on a busy machine.
+  absl::StatusOr<v1::MeasureReply> MeasureTraffic(std::uint64_t ms,
+                                                  v1::Policy policy = v1::POLICY_UNSPECIFIED) {
+    absl::StatusOr<v1::MeasureReply> window;
+    Eventually([&] {
+      window = Measure(ms, policy);
+      return !window.ok() || window->delivered() > 0;
+    });
+    return window;
   }
   // A thread in which `call` has begun, and keeps others out.
   std::thread UnderWay(std::function<absl::Status()> call) {
@@ -186,7 +196,7 @@ class RunTest : public testing::Test {
   }
   v1::Account Settled() {
     v1::SettleRequest request;
-    request.set_timeout_ns(5'000'000'000);
+    request.set_timeout_ns(20'000'000'000);
     const auto account = run_->Settle(request);
     EXPECT_TRUE(account.ok()) << account.status();
     return account.ok() ? *account : v1::Account();

@@ -72,7 +72,7 @@ class RunGraphTest : public RunTest {
   }
   v1::Account Settled() {
     v1::SettleRequest request;
-    request.set_timeout_ns(5'000'000'000);
+    request.set_timeout_ns(20'000'000'000);
     const auto account = run_->Settle(request);
     EXPECT_TRUE(account.ok()) << account.status();
     if (!account.ok()) return {};

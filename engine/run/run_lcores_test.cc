@@ -119,7 +119,7 @@ TEST_P(RunLcoresTest, NoPacketIsLostWhateverChanges) {
   EXPECT_TRUE(Delivers("other"));
   EveryPacketIsAccountedFor();
   v1::SettleRequest settle;
-  settle.set_timeout_ns(5'000'000'000);
+  settle.set_timeout_ns(20'000'000'000);
   const auto account = run_->Stop(settle);
   ASSERT_TRUE(account.ok()) << account.status();
   EXPECT_EQ(account->unaccounted(), 0) << account->ShortDebugString();

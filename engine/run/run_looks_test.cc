@@ -78,7 +78,7 @@ TEST_F(RunLooksTest, WhileTheChainsRun) {
   EveryPacketIsAccountedFor();
   EXPECT_TRUE(Looked());
   v1::SettleRequest stop;
-  stop.set_timeout_ns(5'000'000'000);
+  stop.set_timeout_ns(20'000'000'000);
   EXPECT_TRUE(run_->Stop(stop).ok());
   EXPECT_TRUE(Looked());
 }

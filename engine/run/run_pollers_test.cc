@@ -136,14 +136,14 @@ TEST_F(RunPollersTest, AThreadThatPollsLateIsScheduledAndLetGoWhenItEnds) {
   EXPECT_EQ(ThreadsNoted(), 3U);
   EXPECT_EQ(sched_getscheduler(other_) & ~SCHED_RESET_ON_FORK, SCHED_RR);
   EXPECT_TRUE(OtherMayRunOn(LastCpu()));
-  const auto window = Measure(300);
+  const auto window = MeasureTraffic(300);
   ASSERT_TRUE(window.ok()) << window.status();
   EXPECT_GT(window->delivered(), 0U);
   EXPECT_GE(Stats().cores(0).switches(), before.cores(0).switches() + window->switches());
   Tell(kEnd);
   EXPECT_TRUE(EventuallyLooking([&] { return ThreadsNoted() == 2; }));
   EXPECT_EQ(Stats().functions(1).threads(), 1);
-  const auto after = Measure(200);
+  const auto after = MeasureTraffic(200);
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_GT(after->delivered(), 0U) << "the other one polls on";
 }
@@ -183,7 +183,7 @@ TEST_F(RunPollersTest, AFunctionWhosePollingThreadEndsIsNotDeadAndItsNextOneIsTa
   EXPECT_TRUE(Says(Attach("a", pid), "attached already"));
   ASSERT_EQ(write(go[1], "x", 1), 1);
   EXPECT_TRUE(EventuallyLooking([&] { return Stats().chains(0).down().empty(); }));
-  const auto after = Measure(200);
+  const auto after = MeasureTraffic(200);
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_GT(after->delivered(), 0U);
   functions_.back().End();
@@ -211,7 +211,7 @@ TEST_F(RunPollersTest, AThreadThatSleepsAgainForLongIsGivenBackAndTheOneThatPoll
   EXPECT_EQ(ThreadsNoted(), 2U);
   EXPECT_EQ(sched_getscheduler(other_), SCHED_OTHER);
   EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(other_)), 19);
-  const auto after = Measure(200);
+  const auto after = MeasureTraffic(200);
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_GT(after->delivered(), 0U);
 }
