@@ -118,8 +118,9 @@ void BoostExitingThreads(pid_t pid) {
   }
 }
 
-std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept {
-  return Number(Text(task.get(), "schedstat").view());
+ThreadTimes TimesOf(const UniqueFd& task) noexcept {
+  const Text times(task.get(), "schedstat");
+  return {.ran_ns = Number(Word(times.view(), 0)), .waited_ns = Number(Word(times.view(), 1))};
 }
 
 ContextSwitches ContextSwitchesOf(const UniqueFd& task) noexcept {

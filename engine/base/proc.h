@@ -32,7 +32,13 @@ bool Dying(const UniqueFd& task) noexcept;
 // Those threads of a process that are dying run before all that UNiS schedules, and so end: behind
 // such, which spin, they would wait for that for ever.
 void BoostExitingThreads(pid_t pid);
-std::uint64_t CpuTimeNs(const UniqueFd& task) noexcept;
+
+// As the kernel's scheduler counts. What goes on is counted when it ends, or at a tick.
+struct ThreadTimes {
+  std::uint64_t ran_ns = 0;
+  std::uint64_t waited_ns = 0;  // for a CPU, while it could have run
+};
+ThreadTimes TimesOf(const UniqueFd& task) noexcept;
 
 struct ContextSwitches {
   std::uint64_t voluntary = 0;

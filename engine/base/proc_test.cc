@@ -99,14 +99,14 @@ TEST(ProcTest, ATaskIsReadUntilItIsGone) {
   const UniqueFd task = OpenTask(number, number);
   ASSERT_TRUE(task.valid());
   EXPECT_TRUE(Eventually([&] { return ContextSwitchesOf(task).voluntary > 0; }));
-  EXPECT_GT(CpuTimeNs(task), 0U);
+  EXPECT_GT(TimesOf(task).ran_ns, 0U);
   kill(number, SIGSTOP);
   EXPECT_TRUE(Eventually([&] { return StatOfTask(task)->state == 'T'; }));
   EXPECT_FALSE(ThreadExists(getpid(), number)) << "a thread of another process";
 
   child.End();
   EXPECT_FALSE(StatOfTask(task).has_value());
-  EXPECT_EQ(CpuTimeNs(task), 0U);
+  EXPECT_EQ(TimesOf(task).ran_ns, 0U);
   EXPECT_FALSE(OpenTask(number, number).valid());
   if (geteuid() != 0) return;
   const ChildProcess second([] { pause(); }, number);

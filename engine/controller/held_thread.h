@@ -59,7 +59,7 @@ class HeldThread {
   bool Dying() const { return unis::Dying(task_); }                   // as proc.h has it
   bool stopped() const;                                               // by a signal
   bool sleeps() const;                                                // it waits, and not for a CPU
-  std::uint64_t CpuTimeNs() const { return unis::CpuTimeNs(task_); }  // 0: gone
+  ThreadTimes Times() const { return TimesOf(task_); }                // 0: gone
   ContextSwitches SwitchesByKernel() const { return ContextSwitchesOf(task_); }
   absl::StatusOr<SchedulingClass> Class() const;
   std::string DescribeClass() const;  // "fifo 12", "rr 1", "other", "batch", "gone"

@@ -192,7 +192,7 @@ TEST_F(HeldThreadTest, AStrangerOfTheSameNumberIsLeftAlone) {
   EXPECT_FALSE(held.Pin(LastCpu()).ok());
   EXPECT_FALSE(held.SetYielding(8).ok());
   EXPECT_FALSE(held.Signal(SIGSTOP));
-  EXPECT_EQ(held.CpuTimeNs(), 0U);
+  EXPECT_EQ(held.Times().ran_ns, 0U);
   EXPECT_TRUE(held.Restore().ok());
   EXPECT_EQ(SchedulingOf(number), before);
   EXPECT_TRUE(Eventually([&] { return StateOf(number) == 'S'; })) << "stopped or killed";

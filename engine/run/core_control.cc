@@ -152,8 +152,11 @@ void CoreControl::Count(ScheduleCounts& counts) const {
   core.statistics = scheduler_->statistics();
   if (const auto task = core.statistics.current) core.current = plan_.FunctionOf(*task);
   if (const auto task = core.statistics.cannot_park) core.cannot_park = plan_.FunctionOf(*task);
-  for (TaskIndex task = 0; task < plan_.tasks.size(); ++task)
-    now.switched_in[plan_.FunctionOf(task)] += scheduler_->SwitchedIn(task);
+  for (TaskIndex task = 0; task < plan_.tasks.size(); ++task) {
+    const std::string& function = plan_.FunctionOf(task);
+    now.switched_in[function] += scheduler_->SwitchedIn(task);
+    now.waited_for_room[function] += static_cast<std::uint64_t>(scheduler_->WaitedForRoom(task));
+  }
   counts.GoOnWith(now);
 }
 

@@ -72,7 +72,7 @@ Snapshot TakeSnapshot(const Deployment& deployment, const ThreadRegistry& member
     const std::string& name = topology.functions[i].config.name();
     snapshot.packets[name] = CountFunction(deployment, i).rx;
     for (const HeldThread* thread : members.threads(name)) {
-      snapshot.cpu_ns[name] += thread->CpuTimeNs();
+      snapshot.cpu_ns[name] += thread->Times().ran_ns;
       const ContextSwitches switches = thread->SwitchesByKernel();
       snapshot.context_switches[name] += switches.voluntary + switches.involuntary;
     }

@@ -29,7 +29,7 @@ void PollerCensus::Look(const std::vector<pid_t>& known) {
     const auto before = threads_.find(tid);
     const bool awake = before != threads_.end() && before->second.sleeps == seen.sleeps;
     seen.wanting = awake ? before->second.wanting + 1 : 1;
-    seen.cpu_ns = CpuTimeNs(task);
+    seen.cpu_ns = TimesOf(task).ran_ns;
     seen.first_cpu_ns = awake ? before->second.first_cpu_ns : seen.cpu_ns;
   }
   threads_ = std::move(now);

@@ -24,7 +24,7 @@ TEST_F(RunTest, DeliversUnderEveryPolicyAndCountsOnlyUp) {
     EXPECT_GE(now.cores(0).switches(), before.cores(0).switches() + window->switches());
     for (int i = 0; i < 2; ++i) {
       EXPECT_GE(now.functions(i).switched_in(), before.functions(i).switched_in());
-      EXPECT_GE(now.functions(i).work_ns(), before.functions(i).work_ns());
+      EXPECT_GE(now.functions(i).time().busy_ns(), before.functions(i).time().busy_ns());
       EXPECT_GE(now.functions(i).paths(0).rx_packets(), before.functions(i).paths(0).rx_packets());
     }
     before = now;

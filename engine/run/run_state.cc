@@ -98,7 +98,7 @@ void RunState::TakeCosts(const std::map<std::string, double>& stated_before) {
   const bool follows = deployment_->config().scheduler().online_cost();
   std::erase_if(costs_, [&](const auto& cost) {
     if (topology.FindFunction(cost.first)) return false;
-    work_.Forget(cost.first);
+    times_.Forget(cost.first);
     return true;
   });
   for (const auto& function : topology.functions) {
@@ -214,6 +214,35 @@ ScheduleCounts RunState::Counts() const {
   return counts;
 }
 
+// A thread that comes and goes between two looks is not seen.
+void RunState::LookAtTimes() {
+  const Nanoseconds now = timer_.Now();
+  times_at_ = now;
+  const ScheduleCounts counts = Counts();
+  const Topology& topology = deployment_->topology();
+  for (std::size_t i = 0; i < topology.functions.size(); ++i) {
+    const std::string& name = topology.functions[i].config.name();
+    const auto core = counts.cores.find(topology.functions[i].config.cpu());
+    const bool by_signals = core != counts.cores.end() &&
+                            core->second.controller == v1::CONTROLLER_SIGNAL &&
+                            !core->second.statistics.parked;
+    std::vector<FunctionTimes::Thread> threads;
+    for (const HeldThread* thread : threads_->Living(name)) {
+      threads.push_back({.tid = thread->tid(),
+                         .start_time = thread->start_time(),
+                         .times = thread->Times(),
+                         .sleeps = thread->sleeps(),
+                         .by_signals = by_signals});
+    }
+    const auto room = counts.waited_for_room.find(name);
+    times_.Look(name,
+                {.packets = CountFunction(*deployment_, i).rx,
+                 .cost_ns = costs_.at(name)->Ns(),
+                 .waited_for_room_ns = room == counts.waited_for_room.end() ? 0 : room->second},
+                threads, now);
+  }
+}
+
 v1::Stats RunState::Stats(bool latency) {
   v1::Stats stats;
   stats.set_phase(phase_);
@@ -226,11 +255,12 @@ v1::Stats RunState::Stats(bool latency) {
     stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
     stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
   }
+  LookAtTimes();
   FillStats({.deployment = *deployment_,
              .threads = *threads_,
              .decision = decided(),
              .counts = Counts(),
-             .work = work_,
+             .times = times_,
              .costs = costs_,
              .schedulers = schedulers_,
              .timer = timer_},

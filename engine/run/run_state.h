@@ -26,10 +26,10 @@
 #include "engine/controller/switch_cost.h"
 #include "engine/run/control.h"
 #include "engine/run/deployment.h"
+#include "engine/run/function_times.h"
 #include "engine/run/held_file.h"
 #include "engine/run/measurement.h"
 #include "engine/run/thread_registry.h"
-#include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/engine.pb.h"
 
@@ -136,6 +136,7 @@ class RunState {
                          const std::function<absl::Status()>& change);
   void ReacquireThreads();
   void TakeLate();
+  void LookAtTimes();
   std::set<unsigned> CpusThatRested();
   ScheduleCounts Counts() const;
 
@@ -145,7 +146,8 @@ class RunState {
   std::unique_ptr<Deployment> deployment_;
   std::unique_ptr<ThreadRegistry> threads_;
   std::map<std::string, std::shared_ptr<FunctionCost>> costs_;
-  WorkCounter work_;
+  FunctionTimes times_;
+  Nanoseconds times_at_ = 0;
   std::vector<std::unique_ptr<SchedulerComponent>> schedulers_;
   std::unique_ptr<Control> control_;  // null: before the start
   std::optional<Decision> wanted_;

@@ -15,6 +15,8 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
+constexpr Nanoseconds kTimesEvery = 200'000'000;
+
 template <typename Items>
 auto Named(const Items& items, const std::string& name) {
   return std::ranges::find_if(items, [&name](const auto& item) { return item.name() == name; });
@@ -241,6 +243,7 @@ void RunState::Look() {
   RemoveEnded();
   if (!still_) TakeLate();
   DropForAbsent();
+  if (timer_.Now() - times_at_ >= kTimesEvery) LookAtTimes();
 }
 
 void RunState::ReacquireThreads() {

@@ -19,8 +19,9 @@ struct ScheduleCounts {
     std::optional<std::string> current;      // function; none: parked, or the kernel decides
     std::optional<std::string> cannot_park;  // function
   };
-  std::map<unsigned, Core> cores;                    // by CPU
-  std::map<std::string, std::uint64_t> switched_in;  // by function
+  std::map<unsigned, Core> cores;                        // by CPU
+  std::map<std::string, std::uint64_t> switched_in;      // by function
+  std::map<std::string, std::uint64_t> waited_for_room;  // ns, by function, of all its threads
 
   // The schedulers of `later` come after those that are counted here.
   void GoOnWith(const ScheduleCounts& later) {
@@ -32,6 +33,7 @@ struct ScheduleCounts {
       here.cannot_park = core.cannot_park;
     }
     for (const auto& [function, count] : later.switched_in) switched_in[function] += count;
+    for (const auto& [function, ns] : later.waited_for_room) waited_for_room[function] += ns;
   }
   // The schedulers are gone: counters stay, and what describes the present is cleared.
   void Retire() {

@@ -99,9 +99,8 @@ void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
   }
 }
 
-std::uint64_t FillPaths(const Deployment& deployment, const Topology::Function& function,
-                        v1::FunctionStats& stats) {
-  std::uint64_t received = 0;
+void FillPaths(const Deployment& deployment, const Topology::Function& function,
+               v1::FunctionStats& stats) {
   for (const std::size_t index : function.paths) {
     const auto& path = deployment.topology().paths[index];
     auto& out = *stats.add_paths();
@@ -109,14 +108,12 @@ std::uint64_t FillPaths(const Deployment& deployment, const Topology::Function& 
     FillLink(deployment, Fullest(deployment, path.in), *out.mutable_ingress());
     FillLink(deployment, Fullest(deployment, path.out), *out.mutable_egress());
     const PathCounts counts = CountPath(deployment, path);
-    received += counts.rx;
     out.set_rx_packets(counts.rx);
     out.set_tx_packets(counts.tx);
     out.set_dropped_egress_full(counts.refused);
     out.set_taken(counts.taken());
     out.set_counted(counts.counted);
   }
-  return received;
 }
 
 v1::FunctionState WithoutThread(ThreadRegistry::Presence presence) {
@@ -142,7 +139,7 @@ void FillThreads(const ThreadRegistry& registry, const std::string& function, bo
   stats.set_threads(static_cast<std::uint32_t>(
       std::ranges::count_if(threads, [](const auto* each) { return each->alive(); })));
   for (const HeldThread* each : threads) {
-    stats.set_cpu_time_ns(stats.cpu_time_ns() + each->CpuTimeNs());
+    stats.set_cpu_time_ns(stats.cpu_time_ns() + each->Times().ran_ns);
     const ContextSwitches switches = each->SwitchesByKernel();
     stats.set_voluntary_switches(stats.voluntary_switches() + switches.voluntary);
     stats.set_involuntary_switches(stats.involuntary_switches() + switches.involuntary);
@@ -171,8 +168,8 @@ void FillFunctions(const RunView& run, bool engine_decides, v1::Stats& stats) {
       if (const PortShm* shm = run.deployment.port(i, port); shm != nullptr)
         out.set_polls(out.polls() + shm->Polls());
     }
-    out.set_work_ns(
-        run.work.Update(out.name(), FillPaths(run.deployment, function, out), cost.Ns()));
+    FillPaths(run.deployment, function, out);
+    *out.mutable_time() = run.times.Of(out.name());
   }
 }
 

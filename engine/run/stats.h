@@ -9,8 +9,8 @@
 
 #include "engine/run/core_control.h"
 #include "engine/run/deployment.h"
+#include "engine/run/function_times.h"
 #include "engine/run/thread_registry.h"
-#include "engine/run/work_counter.h"
 #include "engine/timer/tsc_timer.h"
 #include "unis/v1/engine.pb.h"
 
@@ -22,7 +22,7 @@ struct RunView {
   const ThreadRegistry& threads;
   std::optional<Decision> decision;
   ScheduleCounts counts;
-  WorkCounter& work;
+  const FunctionTimes& times;
   const std::map<std::string, std::shared_ptr<FunctionCost>>& costs;  // by function
   const std::vector<std::unique_ptr<SchedulerComponent>>& schedulers;
   const TscTimer& timer;

@@ -20,6 +20,7 @@ AlgorithmOne::AlgorithmOne(const SchedulerSettings& settings, const TaskSet& set
       shares_(tasks_),
       costs_(tasks_),
       parking_(tasks_, demand_, controller),
+      room_waits_(tasks_),
       timer_(timer),
       controller_(controller),
       observer_(observer),
@@ -51,6 +52,7 @@ bool AlgorithmOne::Decide(Nanoseconds now) noexcept {
   ++decisions_;
   next_decision_ = now + settings().interval;  // line 19
   if (parking_.all_parked()) return LookWhileParked(now);
+  room_waits_.Look(current_, now);
   demand_.set_eager(parking_.eager(now));
   if (!LookAtTurn(now)) return false;
   quiet_until_ = costs_.NextLook(current_, slice_end_ - settings().latency_compensation);
@@ -264,6 +266,11 @@ CoreStatistics AlgorithmOne::statistics() const noexcept {
 std::uint64_t AlgorithmOne::SwitchedIn(TaskIndex task) const noexcept {
   const Slot slot = tasks_.SlotOf(task);
   return slot == kNoSlot ? 0 : tasks_[slot].switched_in;
+}
+
+Nanoseconds AlgorithmOne::WaitedForRoom(TaskIndex task) const noexcept {
+  const Slot slot = tasks_.SlotOf(task);
+  return slot == kNoSlot ? 0 : room_waits_.Of(slot);
 }
 
 }  // namespace unis

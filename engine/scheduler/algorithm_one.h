@@ -9,6 +9,7 @@
 #include "engine/scheduler/cost.h"
 #include "engine/scheduler/demand.h"
 #include "engine/scheduler/parking.h"
+#include "engine/scheduler/room_waits.h"
 #include "engine/scheduler/run_queue.h"
 #include "engine/scheduler/shares.h"
 #include "engine/scheduler/switch_latency.h"
@@ -29,6 +30,7 @@ class AlgorithmOne : public CoreScheduler {
   CoreStatistics statistics() const noexcept override;
   Nanoseconds idle_until() const noexcept override { return parking_.idle_until(); }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
+  Nanoseconds WaitedForRoom(TaskIndex task) const noexcept override;
   bool QueueIsSound() const noexcept override { return queue_.IsSound(current_); }
   // Of a task of this core. For tests.
   Nanoseconds TimeSlice(TaskIndex task) const noexcept {
@@ -82,6 +84,7 @@ class AlgorithmOne : public CoreScheduler {
   Shares shares_;
   CostTracking costs_;
   Parking parking_;
+  RoomWaits room_waits_;
 
  private:
   bool Prolongs(Nanoseconds now) noexcept;

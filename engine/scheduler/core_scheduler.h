@@ -62,6 +62,9 @@ class alignas(64) CoreScheduler {
   // not, or a packet has come.
   virtual Nanoseconds idle_until() const noexcept = 0;
   virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core
+  // For how long the task had packets, and an egress without room for them. 0: of another core,
+  // or the policy does not know.
+  virtual Nanoseconds WaitedForRoom(TaskIndex) const noexcept { return 0; }
   // The invariant: current task and wait queue are a permutation of the tasks. For tests.
   virtual bool QueueIsSound() const noexcept = 0;
 

@@ -94,6 +94,7 @@ bool Handover::Decide(Nanoseconds now) noexcept {
   next_decision_ = now + settings().interval;
   if (parking_.all_parked()) return LookWhileParked(now);
   if (short_rests_.active() && LookWhileResting(now)) return false;
+  room_waits_.Look(current_, now);
   demand_.set_eager(parking_.eager(now));
   if (parking_.LookAtParkedTasks(now)) watch_ = now;  // there is one more to yield to
   const bool switched = now >= watch_ && Watch(now);

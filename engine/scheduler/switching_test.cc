@@ -45,6 +45,19 @@ TEST(SwitchingTest, AFailedSwitchLeavesTheCurrentTaskAndTheNextDecisionTriesAnot
   EXPECT_EQ(rig.cores[0].SwitchedIn(1), 1u);
 }
 
+// Task 1 has packets and no room, task 2 neither, and the current one counts as running.
+TEST(SwitchingTest, ItIsKnownForHowLongTasksLackedRoom) {
+  Rig rig = Started({}, Apart(3), 1, 6);
+  rig.cores.Start();
+  rig.monitor.packets = {4096, 4096, 4096, 4096, 0, 4096};
+  constexpr Nanoseconds kMs = 1'000'000;
+  for (Nanoseconds now = kT; now <= 20 * kMs; now += kT) rig.TickAt(now);
+  EXPECT_EQ(rig.Current(0), 0u);
+  EXPECT_EQ(rig.cores[0].WaitedForRoom(0), 0);
+  EXPECT_NEAR(static_cast<double>(rig.cores[0].WaitedForRoom(1)), 20 * kMs, 2 * kMs);
+  EXPECT_EQ(rig.cores[0].WaitedForRoom(2), 0);
+}
+
 TEST(SwitchingTest, StartsAnotherWhereTheFirstCannotBeStarted) {
   Rig rig = Started({}, Apart(3), 1, 6);
   rig.controller.dead = {0};

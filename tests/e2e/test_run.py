@@ -1,6 +1,7 @@
 """A chain comes up, carries packets under every policy, and leaves the machine as it was."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,23 @@ class TestUnderEachController:
         states = [function["state"] for function in now["functions"]]
         assert states.count("FUNCTION_STATE_RUNNING") <= 1
         assert_whole(running.exact_account())
+
+    def test_the_time_of_a_function_adds_up(self, running: Machine) -> None:
+        first = running.ps()["stats"]
+        time.sleep(1)
+        now = running.ps()["stats"]
+        passed = int(now["time_ns"]) - int(first["time_ns"])
+        for before, after in zip(first["functions"], now["functions"], strict=True):
+            spent = {
+                what: int(after["time"].get(what, 0)) - int(before["time"].get(what, 0))
+                for what in after["time"]
+            }
+            elapsed = spent.pop("elapsed_ns")
+            assert min(spent.values()) >= 0, "counters only grow"
+            assert sum(spent.values()) == elapsed
+            assert elapsed == pytest.approx(passed, rel=0.01)
+            assert spent["spinning_ns"] + spent["busy_ns"] > 0, "it had the CPU"
+            assert spent["waiting_ns"] > 0, "and so had the others"
 
     def test_functions_have_the_scheduling_class_of_the_controller(self, running: Machine) -> None:
         stats = running.ps()["stats"]

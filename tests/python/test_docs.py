@@ -161,10 +161,12 @@ def told_by_section() -> dict[str, list[list[str]]]:
     }
 
 
-def columns_told(section: str) -> dict[str, set[str]]:
-    """The columns that a section explains, by command."""
+def columns_told(*sections: str) -> dict[str, set[str]]:
+    """The columns that sections explain, by command."""
     told: dict[str, set[str]] = {"ps": set(), "top": set()}
-    for names_cell, command, _ in told_by_section()[section]:
+    for names_cell, command, _ in (
+        row for section in sections for row in told_by_section()[section]
+    ):
         columns = re.findall("`([^`]+)`", names_cell)
         commands = re.findall("`([^`]+)`", command)
         if command == "both":
@@ -195,7 +197,7 @@ def test_each_column_is_explained_where_it_is_shown() -> None:
     shown = view.live_view("", view.Rates(stats, stats), 200)
     assert isinstance(shown, Group)
     top = [part for part in shown.renderables if isinstance(part, Table)]
-    processes, edges = view.processes(stats, {}), view.edges(stats, {})
+    processes, times, edges = view.processes(stats, {}), view.times(stats), view.edges(stats, {})
     assert edges is not None
     chains, top_edges, functions, cpus, platform = top
 
@@ -203,7 +205,9 @@ def test_each_column_is_explained_where_it_is_shown() -> None:
         return {str(column.header) for table in tables for column in table.columns} - {""}
 
     repeated = {"chain", "function", "CPU"}  # whose row it is: explained with the functions
-    assert columns_told("Functions") == {"ps": headings(processes), "top": headings(functions)}
+    assert columns_told("Functions", "Time") == {
+        "ps": headings(processes, times), "top": headings(functions),
+    }  # fmt: skip
     assert columns_told("Chains, and edges of chains with branches") == {
         "ps": headings(edges) - repeated, "top": headings(chains, top_edges) - repeated,
     }  # fmt: skip

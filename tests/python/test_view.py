@@ -19,6 +19,7 @@ from unis.cli.view import (
     mean_waits,
     number,
     processes,
+    times,
 )  # fmt: skip
 from unis.runtime.account import account_line
 from unis.runtime.process import ProcessId
@@ -40,7 +41,12 @@ def snapshot(seconds: int) -> pb.Stats:
         functions=[
             pb.FunctionStats(
                 name="nat", cpu=1, state=pb.FUNCTION_STATE_RUNNING, switched_in=500 * seconds,
-                cpu_time_ns=SECOND * seconds // 4, work_ns=SECOND * seconds // 5,
+                cpu_time_ns=SECOND * seconds // 4,
+                time=pb.FunctionTime(
+                    elapsed_ns=SECOND * seconds, busy_ns=SECOND * seconds // 5,
+                    spinning_ns=SECOND * seconds // 20, waiting_ns=SECOND * seconds // 4,
+                    backpressured_ns=SECOND * seconds // 10, sleeping_ns=SECOND * seconds * 2 // 5,
+                ),
                 paths=[
                     pb.PathStats(
                         chain="edge", rx_packets=packets, counted=True,
@@ -49,8 +55,10 @@ def snapshot(seconds: int) -> pb.Stats:
                     pb.PathStats(chain="back", egress=pb.LinkStats(packets=7, capacity=2047)),
                 ],
             ),
-            pb.FunctionStats(name="fw", cpu=1, cpu_time_ns=SECOND * seconds // 2,
-                             work_ns=SECOND * seconds),
+            pb.FunctionStats(
+                name="fw", cpu=1, cpu_time_ns=SECOND * seconds // 2,
+                time=pb.FunctionTime(busy_ns=SECOND * seconds // 2),
+            ),
         ],
         cores=[pb.CoreStats(cpu=1, switches=1000 * seconds, rests=3 * seconds)],
         components=[
@@ -72,9 +80,8 @@ def test_rates_are_those_between_the_snapshots() -> None:
     lines = shown(Rates(snapshot(3), snapshot(5)))
     assert "demo: policy unis, controller priority" in lines[0]
     assert any(line.startswith("edge 2M 2M") for line in lines)
-    assert any(line.startswith("nat 1 20% 5% edge 2M") and "1900" in line for line in lines)
+    assert any(line.startswith("nat 1 20% 5% ") and "1900" in line for line in lines)
     assert any(line.startswith("back –") and " 7 " in line for line in lines)
-    # No function worked longer than it ran: what exceeds it is an estimate's fault.
     assert any(line.startswith("1 70% 5% 25% 1k 3 ") for line in lines)
     assert "source 0 50% 2M packets" in lines
     assert "scheduler 0 1% 1k switches" in lines
@@ -115,8 +122,24 @@ def test_a_process_tells_what_it_ran_and_how_much_of_that_was_work() -> None:
     Console(file=stream, width=200).print(processes(snapshot(4), {}))
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
     assert any(" 1.0 s 80% " in line for line in lines if line.startswith("nat")), lines
-    # Costs are estimates: nobody worked longer than it ran.
     assert any(" 2.0 s 100% " in line for line in lines if line.startswith("fw")), lines
+
+
+def test_the_states_of_a_function_are_shares_of_its_time() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(times(snapshot(4)))
+    lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
+    assert lines[0] == "function since busy spinning waiting no room asleep"
+    assert lines[1] == "nat 4.0 s 20% 5% 25% 10% 40%"
+    assert lines[2] == "fw 0.0 s – – – – –", "none was taken hold of"
+
+
+def test_a_wide_terminal_tells_of_functions_without_a_cpu() -> None:
+    rates = Rates(snapshot(3), snapshot(5))
+    assert any(line.startswith("nat 1 20% 5% 25% 10% 40% edge") for line in shown(rates, 160))
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(live_view("demo", rates, 144))
+    assert max(len(line.rstrip()) for line in stream.getvalue().splitlines()) <= 144
 
 
 def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_are() -> None:

@@ -25,6 +25,7 @@ from unis.cli.view import (
     lost,
     mean_waits,
     processes,
+    times,
 )
 from unis.engine import names
 from unis.errors import EXIT_FAILED
@@ -106,6 +107,7 @@ def _print(row: _RunRow) -> None:
     if row.stats:
         noted = {function.name: function for function in row.state.functions}
         out.print(processes(row.stats, noted))
+        out.print(times(row.stats))
         if found := edges(row.stats, row.waits):
             out.print(found)
         goals = about_goals(_p95s(row), row.state.goals_ns)

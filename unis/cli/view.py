@@ -21,6 +21,9 @@ _INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads 
 _NAMES = ("function", "chain", "edge", "platform")  # columns that may be folded
 _M = TypeVar("_M", bound=Message)
 _WIDE = 116  # columns that tables with bars need
+_WIDEST = 144  # and those that also tell of functions without a CPU
+# Without a CPU, as they are called in FunctionTime and here.
+_WITHOUT_CPU = {"waiting": "waiting", "backpressured": "no room", "sleeping": "asleep"}
 
 
 def number(value: float) -> str:
@@ -84,10 +87,10 @@ class Rates:
 
     def shares(self, before: pb.FunctionStats, now: pb.FunctionStats) -> CpuShares:
         """What a function used of a CPU. It spins whenever it does not work."""
-        had = self.rate(before.cpu_time_ns, now.cpu_time_ns) / 1e9
-        # Costs are estimates: of packets that were cheaper than thought, no more than there was.
-        busy = min(had, self.rate(before.work_ns, now.work_ns) / 1e9)
-        return CpuShares(busy, max(0.0, had - busy))
+        return CpuShares(
+            self.rate(before.time.busy_ns, now.time.busy_ns) / 1e9,
+            self.rate(before.time.spinning_ns, now.time.spinning_ns) / 1e9,
+        )
 
     def cpu(self, cpu: int) -> CpuShares:
         """What all functions of a CPU used of it."""
@@ -123,7 +126,7 @@ def live_view(name: str, rates: Rates, width: int) -> RenderableType:
     if now.controller:
         title += f", controller {names.controller_name(now.controller)}"
     tables = [
-        _edges(rates), _functions(rates, wide), _cores(rates, wide),
+        _edges(rates), _functions(rates, wide, states=width >= _WIDEST), _cores(rates, wide),
         _platform(rates),
     ]  # fmt: skip
     shown = [_chains(title, rates), *(table for table in tables if table.row_count)]
@@ -169,10 +172,11 @@ def _edges(rates: Rates) -> Table:
     return table
 
 
-def _functions(rates: Rates, wide: bool) -> Table:
+def _functions(rates: Rates, wide: bool, *, states: bool) -> Table:
+    without = _WITHOUT_CPU if states else {}
     table = _table(
-        "", "function", "CPU", "busy", "spinning", "chain", "packets/s", "ingress", "egress",
-        "switches/s", "drops/s", wide=wide,
+        "", "function", "CPU", "busy", "spinning", *without.values(), "chain", "packets/s",
+        "ingress", "egress", "switches/s", "drops/s", wide=wide,
     )  # fmt: skip
     for before, now in rates.functions():
         shares = rates.shares(before, now)
@@ -182,12 +186,16 @@ def _functions(rates: Rates, wide: bool) -> Table:
             str(now.cpu),
             f"{shares.busy:.0%}",
             f"{shares.spinning:.0%}",
+            *(
+                f"{rates.rate(_ns(before.time, state), _ns(now.time, state)) / 1e9:.0%}"
+                for state in without
+            ),
         ]
         switches = number(rates.rate(before.switched_in, now.switched_in))
         paths = _pairs(before.paths, now.paths, lambda path: path.chain)
         for row, (was, path) in enumerate(paths):
             drops = rates.rate(was.dropped_egress_full, path.dropped_egress_full)
-            first = own if row == 0 else ["", "", "", ""]
+            first = own if row == 0 else [""] * len(own)
             table.add_row(
                 *first,
                 path.chain,
@@ -236,10 +244,14 @@ def _platform(rates: Rates) -> Table:
     return table
 
 
+def _ns(time: pb.FunctionTime, state: str) -> int:
+    return int(getattr(time, f"{state}_ns"))
+
+
 def _worked(function: pb.FunctionStats) -> float:
-    """The part of a function's CPU time, as the kernel counts it, that its packets needed."""
-    had = function.cpu_time_ns
-    return min(had, function.work_ns) / had if had else 0.0
+    """The part of a function's CPU time that its packets needed."""
+    had = function.time.busy_ns + function.time.spinning_ns
+    return function.time.busy_ns / had if had else 0.0
 
 
 def _cost(function: pb.FunctionStats) -> str:
@@ -276,6 +288,19 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
             if path.dropped_egress_full:  # of any program its link tells
                 shown[2] = number(path.dropped_egress_full)
             table.add_row(*(own if row == 0 else [""] * len(own)), path.chain, *shown)
+    return table
+
+
+def times(stats: pb.Stats) -> Table:
+    """What functions did with their time since UNiS schedules them."""
+    states = {"busy": "busy", "spinning": "spinning", **_WITHOUT_CPU}
+    table = _table("", "function", "since", *states.values())
+    for function in stats.functions:
+        elapsed = function.time.elapsed_ns
+        shares = [
+            f"{_ns(function.time, state) / elapsed:.0%}" if elapsed else "–" for state in states
+        ]
+        table.add_row(function.name, f"{elapsed / 1e9:.1f} s", *shares)
     return table
 
 
