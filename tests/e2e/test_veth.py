@@ -87,12 +87,17 @@ def test_a_veth_of_several_queues_loses_nothing_before_a_slow_program(machine: M
     traffic = {"source": {"kind": "synthetic", "size": 64, "flows": 64}}  # as much as it takes
     machine.up(machine.chain_file({"pmd": pmd}, links=on_veths("pmd"), traffic=traffic))
     assert_delivers_more_than(machine, 100_000)
-    account = machine.exact_account()
-    assert_whole(account)
-    lost = account["offered"] - account["delivered"]
-    assert account["dropped_on_links"] == lost, "at the sink alone"
+
+    def lost_so_far() -> int:
+        account = machine.exact_account()
+        assert_whole(account)
+        lost = int(account["offered"] - account["delivered"])
+        assert account["dropped_on_links"] == lost, "at the sink alone"
+        return lost
+
+    before = lost_so_far()
     (function,) = machine.ps()["stats"]["functions"]
-    assert int(function["paths"][0]["dropped_egress_full"]) == lost
+    assert before <= int(function["paths"][0]["dropped_egress_full"]) <= lost_so_far()
 
 
 def test_a_chain_that_runs_gets_a_veth_and_loses_it_again(machine: Machine) -> None:
