@@ -143,16 +143,17 @@ TEST_F(RunTest, ControllersChangeInOneRun) {
     // change functions a hundred times as seldom as the scheduler believes it does.
     v1::TraceRequest request;
     request.set_duration_ns(200'000'000);
+    // Where others take the CPUs away, a trace misses runs: one of several must be like this.
     int switches = 0, runs = 0;
     EXPECT_TRUE(Eventually([&] {
       const auto trace = run_->Trace(request);
       EXPECT_TRUE(trace.ok()) << trace.status();
       if (!trace.ok()) return true;
-      switches += trace->switches_size();
-      runs += trace->runs_size();
-      return switches > 100;
-    })) << v1::ControllerKind_Name(controller);
-    EXPECT_GT(10 * runs, switches) << v1::ControllerKind_Name(controller);
+      switches = trace->switches_size();
+      runs = trace->runs_size();
+      return switches > 100 && 2 * runs > switches;
+    })) << v1::ControllerKind_Name(controller)
+        << ": " << switches << " switches, " << runs << " runs";
   }
 }
 
