@@ -1,5 +1,7 @@
 #include "engine/run/measurement.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -49,6 +51,13 @@ void FillChains(const Snapshot& begin, const Snapshot& end, v1::MeasureReply& re
   *reply.mutable_latency() = ToProto(all);
 }
 
+std::uint64_t OwnCpuTimeNs() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
 // Of the functions' CPUs and of the platform's.
 StolenNs StolenOf(const Deployment& deployment) {
   const StolenNs all = ReadStolen();
@@ -87,6 +96,7 @@ Snapshot TakeSnapshot(const Deployment& deployment, const ThreadRegistry& member
                                 std::move(latencies[i]));
     snapshot.delivered_bytes += chain.delivered_bytes.value();
   }
+  snapshot.engine_cpu_ns = OwnCpuTimeNs();
   snapshot.time = timer.Now();
   return snapshot;
 }
@@ -99,6 +109,7 @@ v1::MeasureReply Difference(const Snapshot& begin, const Snapshot& end) {
   reply.set_delivered_bytes(Grown(begin.delivered_bytes, end.delivered_bytes));
   reply.set_dropped(Grown(DroppedOf(begin.account), DroppedOf(end.account)));
   reply.set_switches(Grown(begin.switches, end.switches));
+  reply.set_engine_cpu_ns(Grown(begin.engine_cpu_ns, end.engine_cpu_ns));
   FillChains(begin, end, reply);
   FillGrown(begin.cpu_ns, end.cpu_ns, *reply.mutable_function_cpu_ns());
   FillGrown(begin.context_switches, end.context_switches,

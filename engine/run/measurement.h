@@ -21,6 +21,7 @@ struct Snapshot {
   v1::Account account;
   std::uint64_t delivered_bytes = 0;
   std::uint64_t switches = 0;
+  std::uint64_t engine_cpu_ns = 0;
   struct OfChain {
     std::uint64_t offered = 0;
     std::uint64_t delivered = 0;
