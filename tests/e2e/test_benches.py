@@ -41,6 +41,22 @@ def test_latency(machine: Machine, tmp_path: Path) -> None:
         assert (tmp_path / picture).stat().st_size > 10_000
 
 
+def test_load(machine: Machine, tmp_path: Path) -> None:
+    machine.unis(
+        "bench", "load", "--quick", "--chains", "light", "--loads", "0,10", "--window", "0.05",
+        "-o", str(tmp_path),
+    )  # fmt: skip
+    result = json.loads((tmp_path / "results.json").read_text())
+    rows = {(row["load"], row["policy"]): row for row in result["rows"]}
+    assert {load for load, _ in rows} == {0.0, 0.1}
+    assert {policy for _, policy in rows} == {"handover", "handover, sleeping", "cooperative"}
+    assert rows[0.1, "handover"]["cpu_functions"] > 0.9, "they poll"
+    assert rows[0.1, "handover, sleeping"]["cpu_functions"] < 0.9, "they sleep"
+    assert rows[0.1, "handover"]["latency_us"]["p99"] > 0
+    for picture in ("load.svg", "load.png"):
+        assert (tmp_path / picture).stat().st_size > 10_000
+
+
 @pytest.mark.benchmark
 def test_goals(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "goals.json"

@@ -126,12 +126,12 @@ def test_only_what_draws_plots_needs_matplotlib() -> None:
         [sys.executable, "-P", "-c", WITHOUT_MATPLOTLIB], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [
-        "unis.bench.demo", "unis.report.latency", "unis.report.page",
+        "unis.bench.demo", "unis.report.latency", "unis.report.load", "unis.report.page",
         "unis.report.plots", "unis.report.svg",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [["demo"], ["bench", "latency"]])
+@pytest.mark.parametrize("words", [["demo"], ["bench", "latency"], ["bench", "load"]])
 def test_plots_without_matplotlib_say_what_to_install(
     words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -25,14 +25,17 @@ from unis.cli.bench_options import (
     us_text,
     words_of,
 )
+from unis.cli.options import between
 from unis.cli.terminal import moved, out, print_line, say, table_of, writable, write_result
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.alerts import Alerts
     from unis.bench.latency import LatencyResult, LatencyRow
+    from unis.bench.load import LoadRow
     from unis.bench.throughput import ThroughputRow
     from unis.bench.unmodified import ChainResult
     from unis.report.latency import LatencyCurve, Points
+    from unis.report.load import LoadPoint
 
 _LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 _QUICK_LOADS = (0.2, 0.5, 0.8, 1.0)
@@ -192,7 +195,7 @@ def latency(
         length=one_length,
         ring=rings_of(ring)[0],
         policies=wanted,
-        loads=_loads_of(loads) if loads else _QUICK_LOADS if quick else _LOADS,
+        loads=_loads_of(loads, 1, 200) if loads else _QUICK_LOADS if quick else _LOADS,
         rings=slots_of(rings) if rings else _QUICK_RINGS if quick else _RINGS,
         rounds=3 if quick else 6,
         blocks=1 if quick else 2,
@@ -210,14 +213,15 @@ def latency(
     print_line("  ".join(map(str, files)), "bold")
 
 
-def _loads_of(text: str) -> tuple[float, ...]:
+def _loads_of(text: str, least: int, most: int) -> tuple[float, ...]:
     try:
         found = tuple(float(word) / 100 for word in text.split(","))
     except ValueError:
         found = ()
-    if not found or not all(0.01 <= load <= 2 for load in found):
+    if not found or not all(least <= 100 * load <= most for load in found):
         raise typer.BadParameter(
-            f"`{text}`: write percentages from 1 to 200, as 20,80,100", param_hint="--loads"
+            f"`{text}`: write percentages from {least} to {most}, as 20,80,100",
+            param_hint="--loads",
         )
     return found
 
@@ -390,6 +394,93 @@ def _print_alerts(name: str, alerts: Alerts) -> None:
                 for each in (alert.alone, alert.unis)
             ),
         )
+    out.print(table)
+
+
+@bench.command()
+def load(
+    chains: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated: light, medium (three functions of the paper), testpmd (three "
+            "programs of DPDK over memif; `make third-party` fetches them)."
+        ),
+    ] = "light,medium",
+    loads: Annotated[
+        str | None,
+        typer.Option(
+            help="Loads, in percent of what the chain passes at most, as in 0,10,50. 0 is one "
+            "packet a second."
+        ),
+    ] = None,
+    max_delay: Annotated[
+        float,
+        between(1, 2000, "µs that a packet may wait for functions that sleep (`max_delay_us`)."),
+    ] = 100,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer windows. Takes a minute and a half.")
+    ] = False,
+    window: WindowOption = WINDOW,
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Output directory for the picture and its data.")
+    ] = Path("build/load"),
+) -> None:
+    """Measure the CPU that functions and platform use at each load, latency and loss.
+
+    Functions hand the CPU over: polling, and sleeping between packets. `cooperative` is beside
+    them. Windows alternate in one run of each chain. CPU time is what the kernel's scheduler counts
+    of the threads. Writes load.svg, load.png and results.json.
+
+    Example: unis bench load --quick -o build/load
+    """
+    from unis.bench.load import CHAINS, LOADS, LoadSettings, compare
+    from unis.plan.machine import Machine
+    from unis.report import check_plots
+
+    settings = LoadSettings(
+        chains=words_of(chains, CHAINS, "--chains"),
+        loads=_loads_of(loads, 0, 100) if loads else LOADS,
+        max_delay_us=max_delay,
+        rounds=3 if quick else 9,
+        window=window,
+    )
+    check_plots()
+    from unis.report.load import picture
+
+    files = [writable(output / name) for name in ("load.svg", "load.png", "results.json")]
+    result = compare(settings, Machine.this(), say)
+    curves: dict[str, dict[str, list[LoadPoint]]] = {}
+    for chain in settings.chains:
+        rows = [row for row in result.rows if row.chain == chain]
+        _print_load(chain, result.most_mpps[chain], rows)
+        for row in rows:
+            curves.setdefault(chain, {}).setdefault(row.policy, []).append(
+                (
+                    row.load, row.cpu_functions, row.cpu_platform,
+                    row.latency_us["p50"], row.latency_us["p99"],
+                )
+            )  # fmt: skip
+    print_disturbed(row.disturbed for row in result.rows)
+    for file in files[:2]:
+        picture(curves, file)
+    write_result(files[2], result.model_dump_json(indent=2) + "\n")
+    print_line("  ".join(map(str, files)), "bold")
+
+
+def _print_load(chain: str, most: float, rows: list[LoadRow]) -> None:
+    columns = ("policy", "functions' CPU", "platform's", "p50 µs", "p95", "p99", "lost")
+    table = table_of(f"{chain}: load 100 % is {most:.2f} Mpps", "load", columns)
+    before = None
+    for row in rows:
+        table.add_row(
+            "" if row.load == before else f"{row.load:.0%}",
+            row.policy,
+            f"{row.cpu_functions:.1%}",
+            f"{row.cpu_platform:.1%}",
+            *(us_text(row.latency_us[name]) for name in ("p50", "p95", "p99")),
+            f"{row.lost:.2%}",
+        )
+        before = row.load
     out.print(table)
 
 

@@ -1,0 +1,60 @@
+"""unis bench load: rows of windows, and the picture."""
+
+from pathlib import Path
+
+import pytest
+
+from unis.bench.load import LOADS, POLLING, SLEEPING, row_of
+from unis.measure.windows import Arm
+from unis.report.load import picture
+from unis.v1 import engine_pb2 as pb
+from unis.v1.common_pb2 import LatencyHistogram
+
+ARM = Arm("unis", name=SLEEPING)
+
+
+def window(
+    functions_ms: float, engine_ms: float, offered: int = 0, dropped: int = 0
+) -> pb.MeasureReply:
+    """Of 100 ms."""
+    histogram = LatencyHistogram(value_ns=[10_000, 90_000], count=[90, 10])
+    return pb.MeasureReply(
+        window_ns=100_000_000,
+        function_cpu_ns={"a": round(functions_ms * 5e5), "b": round(functions_ms * 5e5)},
+        engine_cpu_ns=round(engine_ms * 1e6),
+        latency=histogram,
+        offered=offered,
+        dropped=dropped,
+    )
+
+
+def test_a_row_has_the_median_share_of_a_cpu_and_the_losses_of_all_windows() -> None:
+    rounds = [
+        {SLEEPING: window(20, 50, offered=1000, dropped=0), POLLING: window(100, 100)},
+        {SLEEPING: window(30, 60, offered=1000, dropped=30), POLLING: window(100, 100)},
+        {SLEEPING: window(90, 70, offered=1000, dropped=0), POLLING: window(100, 100)},
+    ]
+    row = row_of("light", ARM, 0.25, rounds, 100.0)
+    assert row.cpu_functions == pytest.approx(0.3)
+    assert row.cpu_platform == pytest.approx(0.6)
+    assert row.quartiles["cpu_functions"].q3 == pytest.approx(0.6)
+    assert row.lost == pytest.approx(0.01)
+    assert row.offered_mpps == pytest.approx(3000 / 0.3 / 1e6)
+    assert row.latency_us["p50"] == pytest.approx(10, rel=0.05)
+    assert row.latency_us["p95"] == pytest.approx(90, rel=0.05)
+    assert (row.max_delay_us, row.windows) == (100.0, 3)
+
+
+def test_nothing_offered_is_nothing_lost() -> None:
+    assert row_of("light", Arm("unis", name=POLLING), 0.0, [{POLLING: window(1, 1)}], 9.0).lost == 0
+
+
+def test_the_picture_has_two_plots_for_each_chain(tmp_path: Path) -> None:
+    curve = [(load, load, 0.5, 10.0 if load else None, 90.0 if load else None) for load in LOADS]
+    curves = {chain: {POLLING: curve, SLEEPING: curve} for chain in ("light", "medium")}
+    file = tmp_path / "load.svg"
+    picture(curves, file)
+    text = file.read_text()
+    for chain in curves:
+        for what in ("CPU", "latency"):
+            assert f"{chain}: {what} over load" in text
