@@ -79,7 +79,8 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
       std::exchange(out_of_turn_, !controller_.yielding()->AnyInTurn(tasks_.core()));
   const bool sleep =
       out_before && out_of_turn_ && !turn_seen && (started_ || now - woken_at_ >= kLateStart);
-  idle_ = sleep && waiting == Waiting::kNone;
+  // Also while a task polls that has slept as long as it may: it sleeps again without being told.
+  idle_ = waiting == Waiting::kNone;
   if (!sleep) {
     since_ = kNever;
     if (waiting < Waiting::kMuch)

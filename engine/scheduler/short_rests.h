@@ -21,7 +21,7 @@ class ShortRests {
   void Start(bool possible);
   // All tasks sleep, or will where they have done their work.
   bool active() const noexcept { return active_; }
-  // All sleep until then, if no packet comes; 0: one runs, or a packet has come.
+  // Nobody has anything to do until then, if no packet comes; 0: packets wait.
   Nanoseconds idle_until() const noexcept {
     return idle_ ? renewed_ + ProcessController::kRenewParkEvery : 0;
   }
@@ -49,7 +49,7 @@ class ShortRests {
   Parking& parking_;
   ProcessController& controller_;
   bool allowed_ = false, active_ = false;
-  bool idle_ = false;                // while active: at the last look all slept, and nothing waited
+  bool idle_ = false;                // while active: at the last look nothing waited
   Nanoseconds calm_since_ = kNever;  // little waits, while tasks spin
   Nanoseconds since_ = kNever;       // packets wait, while tasks sleep
   Nanoseconds behind_since_ = kNever;  // much waits, while tasks run

@@ -82,6 +82,15 @@ TEST_F(ShortRestsTest, MuchAnywhereIs) {
   EXPECT_FALSE(Resting());
 }
 
+// The plug-in ends each sleep after some milliseconds, and begins the next by itself.
+TEST_F(ShortRestsTest, ATaskThatPollsInBetweenGivesTheSchedulerNothingToDo) {
+  PassUntilResting();
+  Run(10 * kT);
+  EXPECT_GT(rig.cores[0].idle_until(), rig.timer.now);
+  EXPECT_TRUE(Resting());
+  EXPECT_EQ(Wakes(), 0U);
+}
+
 TEST_F(ShortRestsTest, APacketWaitsForTheLongestDelayAndNoLonger) {
   PassUntilResting();
   Pass(10 * kT);
