@@ -1,5 +1,6 @@
 """What `unis doctor` finds of the machine."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,10 @@ def test_chains_that_run_are_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
     far(monkeypatch, {})
     stale_run(tmp_path)  # on CPUs 0 and 1
     assert machine.distance(frozenset({0, 1})).found == "not measured: chains run"
+
+
+def test_timers_that_end_late_are_told() -> None:
+    late = machine.timers(lambda seconds: time.sleep(seconds + 0.0003))
+    assert late.level is Level.NOTE
+    assert "max_delay_us" in late.meaning
+    assert machine.timers(lambda _: None).level is Level.OK, "a sleep that ends at once"

@@ -1,6 +1,9 @@
 """Is the machine fit: CPUs, clock, power, memory?"""
 
+import ctypes
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from unis.engine.transfer import line_transfer_ns
@@ -13,6 +16,10 @@ _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 _FAR_NS = 100.0  # neighbours have 20 to 60
+_SLEEP_US = 100
+_SLEEPS = 200
+_LATE_US = 150  # a virtual machine is about 60 late
+_PR_SET_TIMERSLACK = 29
 _LOOKED_AT = 16  # CPUs; each takes milliseconds if nobody else needs it
 
 
@@ -133,3 +140,24 @@ def smt() -> Finding:
         "functions on siblings slow each other; give a chain one CPU of each pair",
         "echo off > /sys/devices/system/cpu/smt/control",
     )
+
+
+def timers(sleep: Callable[[float], None] = time.sleep) -> Finding:
+    """How late does a short sleep end? Functions and platform sleep between packets by such."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns, as unisd has it
+    try:
+        late = sorted(_late_us(sleep) for _ in range(_SLEEPS))
+    finally:
+        prctl(_PR_SET_TIMERSLACK, 0, 0, 0, 0)  # the default
+    median, p95 = late[_SLEEPS // 2], late[_SLEEPS * 95 // 100]
+    found = f"a sleep of {_SLEEP_US} µs ends {median:.0f} µs late; p95 {p95:.0f} µs"
+    if median <= _LATE_US:
+        return fine("timers", found)
+    return note("timers", found, "with max_delay_us a packet may wait that much longer than stated")
+
+
+def _late_us(sleep: Callable[[float], None]) -> float:
+    begin = time.perf_counter()
+    sleep(_SLEEP_US / 1e6)
+    return (time.perf_counter() - begin) * 1e6 - _SLEEP_US
