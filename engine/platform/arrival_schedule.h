@@ -54,6 +54,12 @@ class ArrivalSchedule {
   // Cycles until a packet is due.
   std::uint64_t Until(std::uint64_t now) const noexcept { return due_ > now ? due_ - now : 0; }
 
+  // Cycles from one packet to the next, on average; of small ones, where the rate is of bits.
+  std::uint64_t Gap() const noexcept {
+    const double mean = per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket;
+    return static_cast<std::uint64_t>(std::min(mean, kLongest));
+  }
+
   // The cycle at which the next packet, of so many bits, is due; the one after it is next then.
   std::uint64_t Take(std::uint32_t bits) noexcept {
     const std::uint64_t due = due_;

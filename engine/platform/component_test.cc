@@ -68,6 +68,9 @@ class PacedComponent final : public Component {
     due_ = now + 1ms;
     return 1;
   }
+  std::int64_t IdleNs() noexcept override {
+    return std::chrono::nanoseconds(due_ - std::chrono::steady_clock::now()).count();
+  }
 
   std::chrono::steady_clock::time_point due_;
 };
@@ -217,6 +220,19 @@ TEST_F(ComponentTest, APacketNowAndThenKeepsAnLcoreAwake) {
     std::this_thread::sleep_for(30ms);
     return nap.naps() == naps && paced.handled() > handled;
   }));
+}
+
+TEST_F(ComponentTest, WherePacketsMayWaitAnLcoreNapsBetweenThem) {
+  IdleComponent idle("unis_idle");
+  PacedComponent paced;
+  ASSERT_TRUE(idle.RunOn(kServiceLcores[0]).ok());
+  ASSERT_TRUE(paced.RunOn(kServiceLcores[0]).ok());
+  LcoreNap& nap = LcoreNap::Of(kServiceLcores[0]);
+  idle.Do([&nap] { nap.set_slack(100'000); });
+  const std::uint64_t naps = nap.naps(), handled = paced.handled();
+  EXPECT_TRUE(Eventually([&] { return paced.handled() > handled + 20; }));
+  EXPECT_GT(nap.naps(), naps + 10) << "quiet of 5 ms never comes";
+  idle.Do([&nap] { nap.set_slack(0); });
 }
 
 TEST_F(ComponentTest, AnLcoreDoesNotNapWhereAnotherHasComponentsToo) {

@@ -71,7 +71,7 @@ void LcoreNap::Idle(std::int64_t idle_ns) noexcept {
   // Whoever had its turn before `seen_` was read may not have seen what came before.
   if (rounds_++ == 0) return;
   if (quiet_since_ == 0) quiet_since_ = TscClock::Cycles();
-  if (NsSince(quiet_since_) < kQuiet) return;
+  if (slack_ns_ == 0 && NsSince(quiet_since_) < kQuiet) return;
   if (components != all_components.load(std::memory_order_relaxed)) return;
   if (idle_ns_ - late_ns_ >= kLeast) Nap(idle_ns_ - late_ns_);
 }

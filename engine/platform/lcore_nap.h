@@ -1,6 +1,7 @@
 // The platform's lcore sleeps while none of its components has anything to do. After 5 ms in which
 // no component has handled a packet, and all say that they are idle, it naps: until the first
-// component has something to do, for 400 µs at most.
+// component has something to do, for 400 µs at most. Where packets may wait (a slack), it naps
+// between them too.
 //
 // Only where one lcore runs all components: what one of them handles may be work for the next.
 #pragma once
@@ -30,10 +31,13 @@ class alignas(64) LcoreNap {
   // Naps that Wake() has ended.
   std::uint64_t woken() const noexcept { return woken_.value(); }
 
+  // By the lcore's thread: a packet may wait for so long until it is sent; 0: no packet may.
+  void set_slack(std::int64_t ns) noexcept { slack_ns_ = ns; }
+  std::int64_t slack_ns() const noexcept { return slack_ns_; }
   // By the lcore's thread, after each turn of a component. `idle_ns` is asked only where it counts.
   template <typename IdleNs>
   void AfterTurn(bool handled, IdleNs&& idle_ns) noexcept {
-    if (!handled && ++empty_turns_ >= kEmptyTurns)
+    if (!handled && (++empty_turns_ >= kEmptyTurns || slack_ns_ > 0))
       Idle(idle_ns());
     else if (handled && empty_turns_ > 0)
       StayAwake();
@@ -57,7 +61,8 @@ class alignas(64) LcoreNap {
   std::uint32_t seen_ = 0;               // `word_` before the rounds
   std::int64_t idle_ns_ = 0;             // the least of the round
   std::uint64_t quiet_since_ = 0;        // cycles; 0: something was handled
-  std::int64_t late_ns_ = 0;             // the usual delay of the timer that ends a nap
+  std::int64_t slack_ns_ = 0;
+  std::int64_t late_ns_ = 0;  // the usual delay of the timer that ends a nap
 };
 
 }  // namespace unis

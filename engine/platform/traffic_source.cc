@@ -90,7 +90,9 @@ std::int64_t TrafficSource::IdleNs() noexcept {
   if (port_) return 0;  // whose queue a burst would fill during a nap
   if (paused_.load(std::memory_order_relaxed) || lists_.empty()) return LcoreNap::kUntilGiven;
   if (!rate_.limited() || !begun_) return 0;  // it waits for room in a link
-  return clock_.ToNs(schedule_.Until(rte_rdtsc()));
+  const std::int64_t slack = LcoreNap::Of(lcore()).slack_ns();
+  return clock_.ToNs(schedule_.Until(rte_rdtsc())) +
+         std::min(slack, clock_.ToNs(kBurst * schedule_.Gap()));
 }
 
 std::uint32_t TrafficSource::ReceivePackets() noexcept {

@@ -35,6 +35,10 @@ class SchedulerComponent final : public Component {
     beat_.Add(1);
     if (heartbeat_ != nullptr) heartbeat_->Beat();
     const std::uint32_t switches = cores_.Tick();
+    if (cores_.max_delay() != slack_ns_) {
+      slack_ns_ = cores_.max_delay();
+      LcoreNap::Of(lcore()).set_slack(slack_ns_);
+    }
     for (TraceRecorder* const trace : traces_) trace->Sample(timer_.Now());
     return switches;
   }
@@ -52,6 +56,7 @@ class SchedulerComponent final : public Component {
   Heartbeat* const heartbeat_;
   CoreSet cores_{{}, timer_};
   std::vector<TraceRecorder*> traces_;  // that record
+  Nanoseconds slack_ns_ = 0;            // of the lcore's naps
 };
 
 }  // namespace unis

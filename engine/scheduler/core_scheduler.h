@@ -61,6 +61,8 @@ class alignas(64) CoreScheduler {
   // All tasks sleep, and until then only a packet gives the scheduler anything to do; 0: they do
   // not, or a packet has come.
   virtual Nanoseconds idle_until() const noexcept = 0;
+  // The tasks sleep between packets, and a packet may wait for so long; 0: they do not sleep so.
+  virtual Nanoseconds max_delay() const noexcept { return 0; }
   virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core
   // For how long the task had packets, and an egress without room for them. 0: of another core,
   // or the policy does not know.

@@ -57,7 +57,8 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
   if (!parking_.CanParkAll()) return false;
   ParkAll(now);
   active_ = true;
-  idle_ = false;
+  looked_at_ = now;
+  idle_until_ = 0;
   ++times_;
   woken_at_ = turn_at_ = now;
   started_ = true;
@@ -67,6 +68,7 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
 }
 
 bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
+  const Nanoseconds looked_before = std::exchange(looked_at_, now);
   if (now - renewed_ >= ProcessController::kRenewParkEvery) ParkAll(now);
   if (turn_seen) {
     started_ = true;
@@ -80,7 +82,7 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
   const bool sleep =
       out_before && out_of_turn_ && !turn_seen && (started_ || now - woken_at_ >= kLateStart);
   // Also while a task polls that has slept as long as it may: it sleeps again without being told.
-  idle_ = waiting == Waiting::kNone;
+  idle_until_ = waiting == Waiting::kNone ? renewed_ + ProcessController::kRenewParkEvery : 0;
   if (!sleep) {
     since_ = kNever;
     if (waiting < Waiting::kMuch)
@@ -100,8 +102,12 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     since_ = kNever;
     return true;
   }
-  if (since_ == kNever) since_ = now;
-  if (waiting >= Waiting::kMuch || now - since_ >= tasks_.settings().max_delay) Wake(now);
+  if (since_ == kNever) since_ = looked_before;  // whoever looks may have slept meanwhile
+  if (waiting >= Waiting::kMuch || now - since_ >= tasks_.settings().max_delay)
+    Wake(now);
+  else
+    idle_until_ = std::min(since_ + tasks_.settings().max_delay,
+                           renewed_ + ProcessController::kRenewParkEvery);
   return true;
 }
 

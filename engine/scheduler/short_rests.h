@@ -21,10 +21,8 @@ class ShortRests {
   void Start(bool possible);
   // All tasks sleep, or will where they have done their work.
   bool active() const noexcept { return active_; }
-  // Nobody has anything to do until then, if no packet comes; 0: packets wait.
-  Nanoseconds idle_until() const noexcept {
-    return idle_ ? renewed_ + ProcessController::kRenewParkEvery : 0;
-  }
+  // Nobody has anything to do until then, if no packet comes; 0: tasks run, and packets wait.
+  Nanoseconds idle_until() const noexcept { return idle_until_; }
   std::uint64_t times() const noexcept { return times_; }
   std::uint64_t wakes() const noexcept { return wakes_; }  // while active
 
@@ -49,15 +47,16 @@ class ShortRests {
   Parking& parking_;
   ProcessController& controller_;
   bool allowed_ = false, active_ = false;
-  bool idle_ = false;                // while active: at the last look nothing waited
-  Nanoseconds calm_since_ = kNever;  // little waits, while tasks spin
-  Nanoseconds since_ = kNever;       // packets wait, while tasks sleep
+  Nanoseconds calm_since_ = kNever;    // little waits, while tasks spin
+  Nanoseconds since_ = kNever;         // packets may wait, while tasks sleep
   Nanoseconds behind_since_ = kNever;  // much waits, while tasks run
   Nanoseconds woken_at_ = 0;
   bool started_ = false;      // a turn was seen since then
   bool out_of_turn_ = false;  // all tasks were, at the last look
   Nanoseconds turn_at_ = 0;   // when a turn was seen to begin last
   Nanoseconds renewed_ = 0;
+  Nanoseconds looked_at_ = 0;
+  Nanoseconds idle_until_ = 0;
   std::uint64_t times_ = 0, wakes_ = 0;
   std::vector<bool> woken_;  // per task
 };
