@@ -26,7 +26,8 @@ class AlgorithmOne : public CoreScheduler {
                ProcessController& controller, SwitchObserver* observer = nullptr);
 
   bool Start() override;
-  void OnSelfSwitch(TaskIndex now_runs) noexcept override;
+  // The current task has yielded the CPU to `now_runs`, another task of the core, by itself.
+  void OnSelfSwitch(TaskIndex now_runs) noexcept;
   CoreStatistics statistics() const noexcept override;
   Nanoseconds idle_until() const noexcept override { return parking_.idle_until(); }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;

@@ -53,22 +53,21 @@ class alignas(64) CoreScheduler {
   // Does nothing until T has passed since the last decision. True: it switched.
   bool Tick(Nanoseconds now) noexcept { return now >= next_decision_ && Decide(now); }
   Nanoseconds next_decision() const noexcept { return next_decision_; }
-  // The current task has yielded the CPU to `now_runs`, another task of the core, by itself.
-  virtual void OnSelfSwitch(TaskIndex now_runs) noexcept = 0;
 
   CoreIndex core() const noexcept { return core_; }
   virtual CoreStatistics statistics() const noexcept = 0;
-  // All tasks sleep, and until then only a packet gives the scheduler anything to do; 0: they do
-  // not, or a packet has come.
-  virtual Nanoseconds idle_until() const noexcept = 0;
+  // Until then the platform's CPU may nap: unless a packet comes, the scheduler has nothing to do.
+  // 0: it may not.
+  virtual Nanoseconds idle_until() const noexcept { return 0; }
   // The tasks sleep between packets, and a packet may wait for so long; 0: they do not sleep so.
   virtual Nanoseconds max_delay() const noexcept { return 0; }
   virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core
   // For how long the task had packets, and an egress without room for them. 0: of another core,
   // or the policy does not know.
   virtual Nanoseconds WaitedForRoom(TaskIndex) const noexcept { return 0; }
-  // The invariant: current task and wait queue are a permutation of the tasks. For tests.
-  virtual bool QueueIsSound() const noexcept = 0;
+  // Of a policy with a wait queue: current task and queue are a permutation of the tasks. For
+  // tests.
+  virtual bool QueueIsSound() const noexcept { return true; }
 
  protected:
   virtual bool Decide(Nanoseconds now) noexcept = 0;

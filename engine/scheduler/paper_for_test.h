@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/scheduler/algorithm_one.h"
 #include "engine/scheduler/rig_for_test.h"
 
 namespace unis {
@@ -16,6 +17,9 @@ constexpr std::uint32_t kPlenty = 1000;    // neither ≤ θmin nor ≥ θmax
 constexpr Nanoseconds kT = 1'000;
 constexpr double kCost = 100;
 constexpr Nanoseconds kSlice = 153'600;  // 100 ns · 0.75 · 2048
+
+// That of the first core, under policy unis.
+inline AlgorithmOne& AlgorithmOf(Rig& rig) { return dynamic_cast<AlgorithmOne&>(rig.cores[0]); }
 
 inline FakeMonitor Links(std::size_t count) {
   FakeMonitor monitor;

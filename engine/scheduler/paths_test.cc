@@ -92,11 +92,11 @@ TEST(PathsTest, TheSliceIsTheLeastOfThePathsThatHoldPackets) {
   FakeMonitor links = Filled({0, 0, 1000, 0});
   links.capacity = {2048, 512, 2048, 1024};
   Rig rig({}, TwoPathsEach(1), 1, links);
-  EXPECT_EQ(rig.TimeSlice(0), 76'800);  // 100 ns · 0.75 · 1024
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(0), 76'800);  // 100 ns · 0.75 · 1024
   rig.monitor.packets[0] = 1;
-  EXPECT_EQ(rig.TimeSlice(0), 38'400);
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(0), 38'400);
   rig.monitor.packets[0] = rig.monitor.packets[2] = 0;
-  EXPECT_EQ(rig.TimeSlice(0), 38'400) << "none holds any: the least of all";
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(0), 38'400) << "none holds any: the least of all";
 }
 
 // Task 1 would lose packets, and task 2 always has work for which it need not.

@@ -29,6 +29,8 @@ constexpr PolicyTraits kPolicies[] = {
 
 }  // namespace
 
+std::span<const PolicyTraits> Policies() { return kPolicies; }
+
 const PolicyTraits* TraitsOf(Policy policy) {
   const auto found = std::ranges::find(kPolicies, policy, &PolicyTraits::policy);
   return found == std::end(kPolicies) ? nullptr : found;

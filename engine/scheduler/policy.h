@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "engine/scheduler/components.h"
 #include "engine/scheduler/core_scheduler.h"
@@ -46,8 +47,9 @@ struct PolicyTraits {
   bool functions_yield = false;             // they give up the CPU on their own
   // Who chooses the task that runs next. Null: the kernel decides.
   SchedulerMaker make_scheduler = nullptr;
-  // Where tasks hand the CPU over themselves, in the order of their line. A scheduler for that
-  // watches controller.yielding(), as Handover does. Null: `handover` switches by priority instead.
+  // Null: under controller handover the engine switches by priority instead. Else it makes the
+  // scheduler for tasks that hand the CPU over themselves, in the order of their line: one that
+  // watches controller.yielding(), as Handover does.
   SchedulerMaker make_handover_scheduler = nullptr;
 
   bool engine_decides() const { return make_scheduler != nullptr; }
@@ -59,6 +61,8 @@ struct PolicyTraits {
   }
 };
 
+// By their numbers, from 1 on.
+std::span<const PolicyTraits> Policies();
 // Null: there is no such policy.
 const PolicyTraits* TraitsOf(Policy policy);
 

@@ -15,11 +15,8 @@ class Named final : public CoreScheduler {
  public:
   using CoreScheduler::CoreScheduler;
   bool Start() override { return true; }
-  void OnSelfSwitch(TaskIndex) noexcept override {}
   CoreStatistics statistics() const noexcept override { return {}; }
-  Nanoseconds idle_until() const noexcept override { return 0; }
   std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
-  bool QueueIsSound() const noexcept override { return true; }
 
  protected:
   bool Decide(Nanoseconds) noexcept override { return false; }
@@ -68,13 +65,9 @@ TEST(PolicyTest, OneThatCannotWatchChoosesAndHandsNothingOver) {
 }
 
 TEST(PolicyTest, EachIsFoundByItsNumberAndNoOther) {
-  for (int number = 1; number <= 6; ++number) {
-    const PolicyTraits* found = TraitsOf(static_cast<Policy>(number));
-    ASSERT_NE(found, nullptr);
-    EXPECT_EQ(static_cast<int>(found->policy), number);
-  }
+  for (const PolicyTraits& policy : Policies()) EXPECT_EQ(TraitsOf(policy.policy), &policy);
   EXPECT_EQ(TraitsOf(static_cast<Policy>(0)), nullptr);
-  EXPECT_EQ(TraitsOf(static_cast<Policy>(7)), nullptr);
+  EXPECT_EQ(TraitsOf(static_cast<Policy>(Policies().size() + 1)), nullptr);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "engine/scheduler/algorithm_one.h"
 #include "engine/scheduler/core_set.h"
 #include "engine/scheduler/fakes_for_test.h"
 
@@ -38,10 +37,6 @@ struct Rig {
     const auto current = cores[core].statistics().current;
     if (current) last = *current;
     return last;
-  }
-  // Of policies with Algorithm 1.
-  Nanoseconds TimeSlice(TaskIndex task) const {
-    return dynamic_cast<const AlgorithmOne&>(cores[0]).TimeSlice(task);
   }
   std::uint64_t Sum(std::uint64_t CoreStatistics::*counter) const { return cores.Sum(counter); }
   std::uint64_t Switches() const { return Sum(&CoreStatistics::switches); }

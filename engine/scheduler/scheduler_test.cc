@@ -241,13 +241,13 @@ TEST(SchedulerTest, SliceIsCostTimesGammaTimesCapacityOfTheEgress) {
   tasks[0].cost_ns = 20;
   tasks[1].cost_ns = 12.5;
   Rig rig(settings, tasks, 1, links);
-  EXPECT_EQ(rig.TimeSlice(0), 10'240);
-  EXPECT_EQ(rig.TimeSlice(1), 3'200);
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(0), 10'240);
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(1), 3'200);
   rig.cores.Start();
   EXPECT_EQ(rig.observer.records[0].slice, 10'240);
   settings.slice_factor = 1.5;
   Rig longer(settings, tasks, 1, links);
-  EXPECT_EQ(longer.TimeSlice(0), 15'360);
+  EXPECT_EQ(AlgorithmOf(longer).TimeSlice(0), 15'360);
 }
 
 TEST(SchedulerTest, WithoutOccupancyItIsRoundRobinOfSlices) {

@@ -42,18 +42,20 @@ struct SharesTest : testing::Test {
   Nanoseconds now = 0;
 };
 
-TEST_F(SharesTest, AtFirstAllPacketsMayGoToEachEgress) { EXPECT_EQ(rig.TimeSlice(0), kSlice); }
+TEST_F(SharesTest, AtFirstAllPacketsMayGoToEachEgress) {
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(0), kSlice);
+}
 
 TEST_F(SharesTest, TheSliceFillsTheEgressThatIsFullFirst) {
   Send(768, 256);
-  EXPECT_NEAR(static_cast<double>(rig.TimeSlice(0)), kSlice / 0.75, kSlice / 100.0);
+  EXPECT_NEAR(static_cast<double>(AlgorithmOf(rig).TimeSlice(0)), kSlice / 0.75, kSlice / 100.0);
   Send(256, 768);
-  EXPECT_NEAR(static_cast<double>(rig.TimeSlice(0)), kSlice / 0.75, kSlice / 100.0);
+  EXPECT_NEAR(static_cast<double>(AlgorithmOf(rig).TimeSlice(0)), kSlice / 0.75, kSlice / 100.0);
 }
 
 TEST_F(SharesTest, ACopyCountsInFull) {
   Send(1024, 1024);
-  EXPECT_EQ(rig.TimeSlice(0), kSlice);
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(0), kSlice);
 }
 
 TEST_F(SharesTest, AnEgressThatIsFullIsReasonToLeave) {
@@ -81,12 +83,13 @@ TEST_F(SharesTest, WhatFitsIntoAFullEgressIsNoShare) {
   rig.monitor.packets[2] = kCapacity;
   Send(512, 10);
   rig.monitor.packets[2] = 0;
-  EXPECT_NEAR(static_cast<double>(rig.TimeSlice(0)), kSlice, kSlice / 100.0) << "as at first";
+  EXPECT_NEAR(static_cast<double>(AlgorithmOf(rig).TimeSlice(0)), kSlice, kSlice / 100.0)
+      << "as at first";
 }
 
 TEST_F(SharesTest, OfAMonitorThatCannotCountNothingIsLearned) {
   Send(0, 0);
-  EXPECT_EQ(rig.TimeSlice(0), kSlice);
+  EXPECT_EQ(AlgorithmOf(rig).TimeSlice(0), kSlice);
 }
 
 // Both tasks would lose packets: task 0 a tenth of 1000, task 1 all 300.

@@ -78,7 +78,7 @@ TEST(SwitchingTest, ATaskThatPassedTheCpuItselfGoesToTheBack) {
   Rig rig = Started({}, Apart(4), 1, 8);
   rig.cores.Start();
   rig.timer.now = 10;
-  rig.cores[0].OnSelfSwitch(2);
+  AlgorithmOf(rig).OnSelfSwitch(2);
   EXPECT_EQ(rig.Current(0), 2u);
   EXPECT_TRUE(rig.controller.switches.empty());
   EXPECT_EQ(rig.observer.records.back().reason, SwitchReason::kSelf);
@@ -92,8 +92,8 @@ TEST(SwitchingTest, ATaskThatPassedTheCpuItselfGoesToTheBack) {
 TEST(SwitchingTest, ASelfSwitchToTheCurrentTaskOrToAnotherCoresIsNone) {
   Rig rig = Started({}, Chain({0, 0, 1}), 2, 4);
   rig.cores.Start();
-  rig.cores[0].OnSelfSwitch(0);
-  rig.cores[0].OnSelfSwitch(2);
+  AlgorithmOf(rig).OnSelfSwitch(0);
+  AlgorithmOf(rig).OnSelfSwitch(2);
   EXPECT_EQ(rig.Current(0), 0u);
   EXPECT_EQ(rig.Switches(), 0u);
 }

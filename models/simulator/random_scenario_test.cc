@@ -79,6 +79,7 @@ Scenario Draw(std::uint64_t seed) {
   scenario.scheduler.occupancy = !dice.OneIn(4);
   scenario.scheduler.latency_compensation = dice.OneIn(2) ? 0 : dice.Between(0, 30'000);
   scenario.scheduler.max_wait = dice.OneIn(2) ? 0 : dice.Between(0, 300'000);
+  // A policy that comes later has seeds of its own, behind these: else each of these draws changes.
   scenario.policy = static_cast<Policy>(dice.Between(1, 6));
   scenario.warmup = dice.OneIn(3) ? 0 : dice.Between(0, 2'000'000);
   scenario.duration = dice.Between(1, 4'000'000);

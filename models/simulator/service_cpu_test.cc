@@ -1,6 +1,7 @@
 // Source, sink and scheduler on a CPU of their own: they take time, and take it from each other.
 #include <gtest/gtest.h>
 
+#include "engine/scheduler/policy.h"
 #include "models/simulator/scenarios_for_test.h"
 #include "models/simulator/simulation.h"
 
@@ -61,9 +62,9 @@ TEST(ServiceCpuTest, ASlowSinkLetsTheLastRingRunOver) {
 }
 
 TEST(ServiceCpuTest, EveryPolicyDeliversAndEveryChainIsServed) {
-  for (const Policy policy :
-       {Policy::kUnis, Policy::kCooperative, Policy::kRr, Policy::kOther, Policy::kBatch}) {
-    Scenario scenario = WithPlatform(policy, 2, 50, 30, 20);
+  for (const PolicyTraits& traits : Policies()) {
+    if (traits.policy == Policy::kFifo) continue;  // the first function never gives way
+    Scenario scenario = WithPlatform(traits.policy, 2, 50, 30, 20);
     scenario.duration = 1000 * kMillisecond;
     AddChainLikeTheFirst(scenario, 1);
     const Result result = Simulate(scenario);

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "engine/scheduler/policy.h"
 #include "models/simulator/scenarios_for_test.h"
 
 namespace unis::sim {
 namespace {
 
 TEST(SimulationTest, OneFunctionAloneProcessesAtItsCostUnderEveryPolicy) {
-  for (const Policy policy : {Policy::kUnis, Policy::kCooperative, Policy::kRr, Policy::kFifo,
-                              Policy::kOther, Policy::kBatch}) {
-    const Scenario scenario = OneCore(policy, 1, 37.5);
+  for (const PolicyTraits& traits : Policies()) {
+    const Scenario scenario = OneCore(traits.policy, 1, 37.5);
     const Result result = Simulate(scenario);
     EXPECT_NEAR(Throughput(scenario, result), 1e9 / 37.5, 1e9 / 37.5 * 1e-4);
     EXPECT_EQ(result.switches, 0u);
