@@ -52,7 +52,9 @@ def diamond(machine: Machine, rate: str = "max") -> Path:
     return machine.chain_file(functions, chains={"web": chain}, traffic=traffic)
 
 
-def test_a_diamond_runs_under_every_fair_policy_and_loses_nothing_uncounted(machine: Machine) -> None:
+def test_a_diamond_runs_under_every_fair_policy_and_loses_nothing_uncounted(
+    machine: Machine,
+) -> None:
     """Under hand-over it loses few packets inside: 0.01 to 0.5 % here, the more the more often
     commands take the platform's CPU. Under `priority` the machine decides how many. The account
     books to dpi what is lost in its memifs, by whomever; dpi itself drops nothing.
