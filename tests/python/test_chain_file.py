@@ -146,6 +146,7 @@ def test_a_wrong_value_is_told_with_its_line(
     ("old", "new", "expected"),
     [
         ("unis/v1", "unis/v2", "1: apiVersion: is `unis/v2`; this UNiS reads unis/v1"),
+        ("apiVersion: unis/v1\n", "", "1: apiVersion: is missing; add `apiVersion: unis/v1`"),
         ("ring: 2048", "ring: 1000", "19: chains.edge.ring: 1000 slots: it is a power of two from "
          "64 to 1048576, as 512"),
         ("policy: unis", "polcy: unis",

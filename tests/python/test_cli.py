@@ -223,6 +223,7 @@ def test_mistyped_options_are_refused() -> None:
     ("command", "told"),
     [
         (["policy", "roundrobin"], "invalid policy `roundrobin`; expected one of unis, "),
+        (["policy", "first", "unis"], "batch. The policy comes first: `unis policy rr NAME`"),
         (["up", DEMO, "--controller", "cgroup"], "invalid controller `cgroup`; expected one of "),
         (["simulate", DEMO, "--policy", "rr,best"], "invalid policy `best`; expected one of "),
         (["simulate", DEMO, "--controller", "x"], "`x`; expected one of handover, priority"),
@@ -233,6 +234,14 @@ def test_names_that_do_not_exist_are_told_with_those_that_do(command: list[str],
     code, text = run(*command)
     assert code == 2
     assert told in " ".join(text.replace("│", " ").split())
+
+
+def test_a_file_that_calls_its_run_otherwise_names_the_option(tmp_path: Path) -> None:
+    stale_run(tmp_path, launcher=ProcessId.me())
+    code, text = run("apply", DEMO)
+    assert code == 2
+    assert "no run `demo`" in text
+    assert "add `--name ghost`" in text
 
 
 def test_a_path_is_no_markup(tmp_path: Path) -> None:
@@ -297,6 +306,7 @@ def test_a_cpu_that_is_in_use_is_no_fault_of_the_file(tmp_path: Path) -> None:
     code, text = run("config", busy_file(tmp_path), "--name", "other")
     assert code == 1
     assert "CPU 1 is in use by run `ghost`" in text
+    assert "end that run: `unis down ghost`" in text
     assert run("config", busy_file(tmp_path, "/no/such"), "--name", "other")[0] == 2
 
 

@@ -199,6 +199,14 @@ def test_what_cannot_be_kept_is_refused_and_the_rest_is_placed(tmp_path: Path) -
     code, said = run("plan", str(written(tmp_path, much)))
     assert code == 1
     assert "the servers cannot hold these promises" in said
+    code, said = run("plan", str(written(tmp_path, more.replace("90 %", "9 Mpps"))))
+    assert code == 1
+    assert "refused on any number of servers: fast: no load" in said
+    alone = RIGHT.replace("p95_latency: 20 us", "p95_latency: 5 us")
+    code, said = run("plan", str(written(tmp_path, alone)))
+    assert code == 1
+    assert "nothing is placed" in said
+    assert "proven" not in said
 
 
 def test_two_ways_at_once_are_refused() -> None:

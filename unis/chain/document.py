@@ -125,10 +125,10 @@ def _text(file: Path) -> str:
             raise _fail(file, 0, "is larger than 1 MB, which no chain file is")
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise _fail(file, 0, "cannot be read: it is not UTF-8 text; name a chain file") from None
+        raise _fail(file, 0, "cannot be read: it is not UTF-8 text; name a YAML file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) else error
-        raise _fail(file, 0, f"cannot be read: {reason}; name a chain file") from None
+        raise _fail(file, 0, f"cannot be read: {reason}; name a YAML file") from None
 
 
 def _is_merge(node: Node) -> bool:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from unis.chain.consistency import unknown_function
 from unis.chain.document import Document
-from unis.chain.model import ChainFile
+from unis.chain.model import API_VERSION, ChainFile
 from unis.chain.problem import WRONG, Location, Problem
 
 _TYPES = {
@@ -70,6 +70,8 @@ def _sentence(
         case kind if kind == WRONG:
             return str(context["text"])
         case "missing":
+            if location == ("apiVersion",):
+                return f"is missing; add `apiVersion: {API_VERSION}`"
             return "is missing; add it"
         case "extra_forbidden":
             return _unknown_key(location, root)

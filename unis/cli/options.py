@@ -30,13 +30,17 @@ def between(least: float, most: float, said: str) -> Any:
     return typer.Option(min=least, max=most, callback=_a_number, help=said)
 
 
-def one_of(what: str, known: Collection[str]) -> Callable[[str | None], str | None]:
+def one_of(
+    what: str, known: Collection[str], advice: str = ""
+) -> Callable[[str | None], str | None]:
     """A callback for a `what`, as `policy`, that has one of the `known` names."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in known:
             raise typer.BadParameter(
-                f"invalid {what} `{value}`; expected one of {', '.join(known)}"
+                f"invalid {what} `{value}`; expected one of {', '.join(known)}. {advice}".strip(
+                    ". "
+                )
             )
         return value
 

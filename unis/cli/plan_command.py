@@ -69,16 +69,21 @@ def plan(
     if report is not None:
         writable(report)
     found = _shared(workload) if share else _alone(file, workload, greedy=greedy)
+    refused = found.placement.refused
+    for refusal in refused:
+        warn(f"refused: {refusal.why}")
     if as_json:
         out.print_json(data=asdict(found.placement))
     else:
         if found.kept:
             _print_promises(found.kept)
-        _print_servers(found.rows)
-        print_line(found.summary, "bold")
+        if found.rows:
+            _print_servers(found.rows)
+            print_line(found.summary, "bold")
+        else:
+            print_line("nothing is placed", "bold")
         for sentence in found.costs:
             print_line(sentence, "dim")
-    refused = found.placement.refused
     if report is not None:
         from unis.report.plan import plan_page
 
@@ -86,8 +91,7 @@ def plan(
             workload.name, found.summary, found.rows, refused, found.kept, shared=share
         )
         write_atomically(report, page, _FOR_ALL)
-    for refusal in refused:
-        warn(f"refused: {refusal.why}")
+        warn(f"written: {report}", "dim")
     if refused:
         raise typer.Exit(EXIT_FAILED)
 
@@ -166,7 +170,9 @@ def _would_do(workload: Workload) -> str:
     except NoRoomError:
         return ""
     there = sum(server.count for server in workload.servers)
-    return f"; {len(found.machines):,} would do, and there are {there:,}"
+    refused = "".join(f"; refused on any number of servers: {each.why}" for each in found.refused)
+    others = " for the others" if refused else ""
+    return f"{refused}; {len(found.machines):,} would do{others}, and there are {there:,}"
 
 
 def _print_promises(every: Sequence[PromiseExplanation]) -> None:

@@ -236,7 +236,9 @@ def policy(
     policy_name: Annotated[
         str,
         typer.Argument(
-            metavar="POLICY", callback=one_of("policy", _POLICIES), help=", ".join(_POLICIES)
+            metavar="POLICY",
+            callback=one_of("policy", _POLICIES, "The policy comes first: `unis policy rr NAME`."),
+            help=", ".join(_POLICIES),
         ),
     ],
     run: NameArgument = None,

@@ -97,7 +97,7 @@ def _function_problem(
         )
     taken = {used for other in others for used in other.cpus | other.platform_cpus}
     free = machine.cpus - reserved - taken
-    advice = f"choose from {format_cpu_list(free)}" if free else "none is free"
+    advice = f"choose from {format_cpu_list(free)}" if free else "no CPU is free"
     if cpu not in machine.cpus:
         return Problem(
             where,
@@ -108,8 +108,8 @@ def _function_problem(
         if clashing([cpu], [], other):
             return Problem(
                 where,
-                f"CPU {cpu} is in use by run `{other.name}`; {advice}, or end that run: "
-                f"`unis down {other.name}`",
+                f"CPU {cpu} is in use by run `{other.name}`; {advice}"
+                f"{', or' if free else ':'} end that run: `unis down {other.name}`",
                 passing=True,
             )
     return None

@@ -196,7 +196,10 @@ class _ChangeInProgress:
                 bad_input=False,
             ) from None
         self._settle(self.old)
-        raise LaunchError(f"{error}; the change was rolled back", bad_input=error.bad_input)
+        raise LaunchError(
+            f"the change was rolled back, and the chains run as before: {error}",
+            bad_input=error.bad_input,
+        )
 
     def _settle(self, plan: Plan) -> None:
         """Notes no more than is there now."""

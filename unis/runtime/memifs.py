@@ -118,6 +118,8 @@ def _open_files(pid: int) -> list[tuple[Path, str]]:
     """The open files of a process, by their number, and what they are links to."""
     try:
         files = list(Path(f"/proc/{pid}/fd").iterdir())
+    except FileNotFoundError:
+        raise LaunchError(f"there is no process {pid}") from None
     except OSError as error:
         raise LaunchError(f"cannot look at the files of process {pid}: {error.strerror}") from None
     found: list[tuple[Path, str]] = []
