@@ -55,11 +55,11 @@ class HeldThread {
   std::uint64_t start_time() const { return start_time_; }  // see ProcStat
   const Original& before() const { return before_; }        // when it was taken
 
-  bool alive() const noexcept;                                        // neither gone nor a zombie
-  bool Dying() const { return unis::Dying(task_); }                   // as proc.h has it
-  bool stopped() const;                                               // by a signal
-  bool sleeps() const;                                                // it waits, and not for a CPU
-  ThreadTimes Times() const { return TimesOf(task_); }                // 0: gone
+  bool alive() const noexcept;                          // neither gone nor a zombie
+  bool Dying() const { return unis::Dying(task_); }     // as proc.h has it
+  bool stopped() const;                                 // by a signal
+  bool sleeps() const;                                  // it waits, and not for a CPU
+  ThreadTimes Times() const { return TimesOf(task_); }  // 0: gone
   ContextSwitches SwitchesByKernel() const { return ContextSwitchesOf(task_); }
   absl::StatusOr<SchedulingClass> Class() const;
   std::string DescribeClass() const;  // "fifo 12", "rr 1", "other", "batch", "gone"
