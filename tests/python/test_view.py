@@ -87,6 +87,11 @@ def test_rates_are_those_between_the_snapshots() -> None:
     assert "scheduler 0 1% 1k switches" in lines
 
 
+def test_the_bar_of_a_cpu_tells_its_parts_without_colours() -> None:
+    row = next(line for line in shown(Rates(snapshot(3), snapshot(5))) if line.startswith("1 70%"))
+    assert row.split()[-1] == "█" * 17 + "▒" + "·" * 6
+
+
 def test_the_view_fits_a_terminal_of_80_columns() -> None:
     stream = io.StringIO()
     view = live_view("demo", Rates(snapshot(3), snapshot(5)), 80)

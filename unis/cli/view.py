@@ -44,11 +44,11 @@ def bar(packets: int, capacity: int, *, wide: bool = True) -> Text:
     return Text("█" * filled, style) + Text("░" * (_BAR - filled), "dim") + f" {packets:>5}"
 
 
-def parts_bar(parts: list[tuple[float, str]]) -> Text:
-    """Shares of one whole, side by side, each in its colour."""
+def parts_bar(parts: list[tuple[float, str, str]]) -> Text:
+    """Shares of one whole, side by side, each of its own character and in its own colour."""
     text, width = Text(), 24
-    for share, style in parts:
-        text += Text("█" * round(max(0.0, min(1.0, share)) * width), style)
+    for share, character, style in parts:
+        text += Text(character * round(max(0.0, min(1.0, share)) * width), style)
     return text
 
 
@@ -223,7 +223,11 @@ def _cores(rates: Rates, wide: bool) -> Table:
             number(rates.rate(before.rests, core.rests)),
             number(rates.rate(before.wakes, core.wakes)),
             parts_bar(
-                [(shares.busy, "green"), (shares.spinning, "yellow"), (shares.idle, "bright_black")]
+                [
+                    (shares.busy, "█", "green"),
+                    (shares.spinning, "▒", "yellow"),
+                    (shares.idle, "·", "bright_black"),
+                ]
             ),
         )
     return table
