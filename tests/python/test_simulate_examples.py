@@ -40,6 +40,20 @@ def test_runs_in_the_simulator(example: Path) -> None:
     assert simulate(example, "--seconds", "0.5", *costs) == first
 
 
+def test_a_table_is_headed_by_the_file_and_the_source_of_each_cost(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "apiVersion: unis/v1\nname: x\ndefaults: {cpu: 1}\nfunctions:\n"
+        "  a: {program: /no/a, cost_ns: 41.25}\n  b: {program: /no/b, cost_ns: {64: 50, 512: 90}}\n"
+        "  c: {program: /no/c}\n  d: {program: /no/d, cost_ns: 9}\n"
+        "chains: {c: {path: [a, b, c, d]}}\n"
+    )
+    words = ["simulate", str(file), "--seconds", "0.01", "--policy", "unis", "--cost", "d=7"]
+    _, _, errors = forked.unis(words, Path.cwd(), 120)
+    told = "ns a packet: a 41.25 (file), b 50 to 90 (file), c 60 (assumed), d 7 (--cost)"
+    assert f"{file}; {told}\n" in errors
+
+
 def test_source_and_sink_may_be_the_limit(tmp_path: Path) -> None:
     demo = built.clone() / "examples" / "demo.yaml"
     costs = [f"--cost={name}=10" for name in ("firewall", "nat", "monitor")]

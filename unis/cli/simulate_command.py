@@ -20,7 +20,7 @@ from unis.engine.limits import limit
 from unis.runtime.directory import keep_off_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from unis.chain.load import LoadedChain
     from unis.simulate.run import SimulationSummary
@@ -40,17 +40,39 @@ def costs_of(chain: LoadedChain, stated: list[str]) -> dict[str, CostOf]:
     """Costs of a chain's functions: stated as NAME=NS, else of the file, else measured here before,
     else assumed, which is told.
     """
+    return {name: cost for name, (cost, _) in _costs_and_sources(chain, stated).items()}
+
+
+def _costs_and_sources(chain: LoadedChain, stated: list[str]) -> dict[str, tuple[CostOf, str]]:
     by_option = _stated_costs(stated)
     see_that_they_are_there(by_option, chain, "--cost")
-    costs = {**_measured(chain), **_of_file(chain), **by_option}
-    missing = [name for name in chain.file.functions if name not in costs]
+    known = {"measured": _measured(chain), "file": _of_file(chain), "--cost": by_option}
+    found = {
+        name: (cost, source) for source, costs in known.items() for name, cost in costs.items()
+    }
+    missing = [name for name in chain.file.functions if name not in found]
     if missing:
         say(
             f"the cost of a packet in {', '.join(missing)} is unknown; assuming "
             f"{ASSUMED_COST_NS:g} ns; give --cost {missing[0]}=NS, or measure it with "
             f"`unis estimate {chain.path}`"
         )
-    return {**dict.fromkeys(missing, ASSUMED_COST_NS), **costs}
+    return {**dict.fromkeys(missing, (ASSUMED_COST_NS, "assumed")), **found}
+
+
+def _head_line(chain: LoadedChain, costs: Mapping[str, tuple[CostOf, str]]) -> str:
+    """What was simulated: two runs differ where the costs differ."""
+    parts = [
+        f"{name} {_cost_text(cost)} ({source})"
+        for name, (cost, source) in ((name, costs[name]) for name in chain.file.functions)
+    ]
+    return f"{chain.path}; ns a packet: {', '.join(parts)}"
+
+
+def _cost_text(cost: CostOf) -> str:
+    if isinstance(cost, dict):
+        return f"{min(cost.values()):.4g} to {max(cost.values()):.4g}"
+    return f"{cost:.4g}"
 
 
 def see_that_they_are_there(names: Iterable[str], chain: LoadedChain, option: str) -> None:
@@ -216,7 +238,8 @@ def simulate(
     chain = load(file)
     if nfs is not None:
         chain = shortened(chain, nfs)
-    costs = costs_of(chain, cost or [])
+    sourced = _costs_and_sources(chain, cost or [])
+    costs = {name: ns for name, (ns, _) in sourced.items()}
     machine = _stated_machine(
         _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
         source_ns=source_ns, sink_ns=sink_ns, three_cpus=three_cpus,
@@ -238,6 +261,7 @@ def simulate(
     if as_json:
         out.print_json(json.dumps([_as_json(summary) for summary in summaries]))
     else:
+        say(_head_line(chain, sourced))
         _print_simulated(summaries, between_yields(chain))
         for remark in remarks(chain):
             say(remark)
