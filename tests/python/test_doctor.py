@@ -1,12 +1,15 @@
 """What `unis doctor` finds of the machine."""
 
+import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.python.commands import stale_run
-from unis.runtime.doctor import machine
+from unis.runtime import cgroup
+from unis.runtime.doctor import kernel, machine
 from unis.runtime.doctor.finding import Level
 
 
@@ -46,3 +49,13 @@ def test_timers_that_end_late_are_told() -> None:
     assert late.level is Level.NOTE
     assert "max_delay_us" in late.meaning
     assert machine.timers(lambda _: None).level is Level.OK, "a sleep that ends at once"
+
+
+def test_another_user_is_sent_to_the_same_command_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "access", lambda path, _mode: path == "/opt/unis")
+    monkeypatch.setattr(sys, "argv", ["/opt/unis", "doctor"])
+    monkeypatch.setattr(cgroup, "mount", lambda: Path("/sys/fs/cgroup"))
+    monkeypatch.setattr(cgroup, "leaf_name", lambda _run: "mine/unis-doctor")
+    for found in (kernel.permission(), kernel.run_group()):
+        assert found.mend == "sudo /opt/unis doctor", found.check

@@ -108,6 +108,7 @@ def test_doctor_tells_what_is_missing_and_what_mends_it() -> None:
     )
     nothing = caches.isolation(found_of(CacheInfo(), mounted=False, supported=False))
     assert "neither CAT nor MBA" in nothing.found
+    assert nothing.mend == "nothing to do on this machine"
     broken = caches.isolation(found_of(CacheInfo(), trouble="resctrl in x: cannot read y"))
     assert broken.found == "resctrl in x: cannot read y"
 
@@ -115,7 +116,9 @@ def test_doctor_tells_what_is_missing_and_what_mends_it() -> None:
 def test_doctor_tells_which_ways_dma_fills() -> None:
     cache = {0: LastLevelCache(0, 11 << 20, 11, frozenset({0}))}
     read = io_ways(CacheInfo(), cache, INTEL, lambda _: 0x600)
-    assert caches.dma(found_of(CacheInfo(), read, caches=cache)).found.endswith("L3 0 ██·········")
+    assert caches.dma(found_of(CacheInfo(), read, caches=cache)).found.endswith(
+        "2 of 11 ways of L3 cache 0 (██·········)"
+    )
     assumed = io_ways(CacheInfo(), cache, INTEL, lambda _: None)
     told = caches.dma(found_of(CacheInfo(), assumed, caches=cache))
     assert (told.level, told.mend) == (Level.NOTE, "modprobe msr")

@@ -10,7 +10,7 @@ from unis.runtime.doctor.finding import Finding, fine, note
 from unis.runtime.errors import as_root
 
 _ISOLATION, _DMA = "cache isolation", "DMA ways"
-_INSTEAD = "uv run python -m evaluation cache"  # an emulation
+_NOTHING_TO_DO = "nothing to do on this machine"
 _MEANING = "functions push each other's data out of the last-level cache; classes of ways keep it"
 
 
@@ -23,7 +23,7 @@ def isolation(found: CacheHardware) -> Finding:
             _ISOLATION,
             "neither CAT nor MBA nor monitoring",
             f"{_MEANING}; this CPU, hypervisor or kernel (CONFIG_X86_CPU_RESCTRL) has none",
-            _INSTEAD,
+            _NOTHING_TO_DO,
         )
     if not found.mounted:
         return note(
@@ -34,7 +34,7 @@ def isolation(found: CacheHardware) -> Finding:
         )
     has = "; ".join(_parts(found.info)) or "nothing"
     if not found.info.caches:
-        return note(_ISOLATION, f"{has}, and no CAT", _MEANING, _INSTEAD)
+        return note(_ISOLATION, f"{has}, and no CAT", _MEANING, _NOTHING_TO_DO)
     return fine(_ISOLATION, has)
 
 
@@ -46,8 +46,9 @@ def dma(found: CacheHardware) -> Finding:
     ways = {ident: cache.ways for ident, cache in found.caches.items()}
     ways |= {domain: cache.ways for cache in found.info.of_level("L3") for domain in cache.domains}
     masks = ", ".join(
-        f"L3 {domain} {row(mask, ways.get(domain, mask.bit_length()))}"
+        f"{mask.bit_count()} of {of} ways of L3 cache {domain} ({row(mask, of)})"
         for domain, mask in io.masks.items()
+        for of in [ways.get(domain, mask.bit_length())]
     )
     if io.source != "assumed":
         return fine(_DMA, f"{io.told}: {masks}")

@@ -3,13 +3,13 @@
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from unis import built
 from unis.runtime import cgroup, hugepages
 from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
+from unis.runtime.errors import as_root
 
 _KERNEL = Path("/proc/sys/kernel")
 _UNISD_SECONDS = 10.0  # to tell what it keeps
@@ -25,7 +25,7 @@ def permission() -> Finding:
         "permission",
         f"user {os.geteuid()}",
         "hugepages and real-time scheduling of other processes need root",
-        f"sudo {sys.argv[0]} up FILE",
+        as_root(),
     )
 
 
@@ -74,7 +74,7 @@ def capabilities() -> Finding:
         f"without {', '.join(capability.name for capability in lacking)}",
         "; ".join(f"{capability.name}: {capability.why}" for capability in lacking)
         + (" (of a port as source or sink only)" if ports_only else ""),
-        f"sudo {sys.argv[0]} up FILE; in a container, grant them: "
+        f"{as_root()}; in a container, grant them: "
         + " ".join(f"--cap-add={capability.name.upper()}" for capability in lacking),
     )
 
@@ -173,9 +173,14 @@ def run_group() -> Finding:
     place, name = cgroup.mount(), cgroup.leaf_name("doctor")
     if place and name and os.access(ours := (place / name).parent, os.W_OK):
         return fine("cgroup", f"runs get a cgroup of their own below {ours}")
+    meaning = (
+        "processes of a run are found by their environment instead, which a process can change"
+    )
+    if place and name and os.geteuid():
+        return note("cgroup", "this user may not write cgroup v2", meaning, as_root())
     return note(
         "cgroup",
         "no cgroup v2 that we may write",
-        "processes of a run are found by their environment instead, which a process can change",
+        meaning,
         "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified",
     )
