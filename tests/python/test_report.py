@@ -171,6 +171,38 @@ def test_the_heading_depends_on_the_account() -> None:
         assert told in text
 
 
+def test_the_account_has_the_names_of_the_terminal_and_no_rows_of_zero() -> None:
+    text = usual_page()
+    rows = text[text.index('<table class="narrow">') :]
+    for name, count in {
+        "offered": "1,000,000",
+        "dropped: a link full": "40,000",
+        "in flight": 0,
+    }.items():
+        assert f"<tr><td>{name}</td><td>{count}</td></tr>" in rows
+    assert "copied" not in rows
+    assert "by functions" not in rows
+
+
+def test_switches_that_the_engine_does_not_count_are_no_zero() -> None:
+    rounds = measured.rounds(2)
+    for windows in rounds:
+        windows["rr"].switches = 0
+    whole = summarise(rounds, measured.POLICIES, measured.account(), {}, MACHINE, {}, {})
+    cells = report_page("x", whole, rounds, {}, 20.0, [])
+    row = cells[cells.index("</i>rr ") :].partition("</tr>")[0]
+    assert row.count("<td>–</td>") == 1
+
+
+def test_a_recording_that_was_full_is_told() -> None:
+    traces = {policy: measured.trace(policy) for policy in ("unis", "cooperative")}
+    whole, rounds = summary(), measured.rounds()
+    assert "was full" not in report_page("x", whole, rounds, traces, 20.0, measured.FUNCTIONS)
+    traces["cooperative"].dropped_events = 1
+    told = report_page("x", whole, rounds, traces, 20.0, measured.FUNCTIONS)
+    assert "The recording of cooperative was full before its end." in told
+
+
 def test_what_comes_from_outside_is_escaped() -> None:
     whole = summary().model_copy(update={"settings": {"traffic": "<script>x</script>"}})
     text = report_page("x", whole, measured.rounds(1), {}, 20.0, [])

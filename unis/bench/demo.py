@@ -15,6 +15,7 @@ from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.programs import capture_problem
 from unis.report.page import report_page
+from unis.runtime.account import account_line
 from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import interrupts
 from unis.runtime.planning import plan_chain
@@ -115,6 +116,7 @@ def _measure(
     measure(run.client, arms[0], spans_of[arms[0]], controller)
     run.tell("pausing the source and counting every packet")
     account = run.client.settle()
+    run.tell(f"the report's account: {account_line(account)}")
     run.check()
     return _DemoMeasurements(
         rounds, best, traces, {name: cost.ns for name, cost in run.costs.items()}, account

@@ -11,6 +11,7 @@ from unis.measure.summary import BASELINE, SUBJECT, Summary, latency_of
 from unis.measure.windows import Rounds, throughput
 from unis.report import colours, plots
 from unis.report.templates import template
+from unis.runtime.account import DROPPED
 from unis.v1 import engine_pb2 as pb
 
 _CLOSE_MS = 1.0
@@ -36,7 +37,6 @@ def report_page(
         "page.html.j2",
         colour=colours.of_arm,
         paired=_paired,
-        spaced=lambda text: text.replace("_", " "),
     )
     return page.render(
         title=title,
@@ -44,6 +44,7 @@ def report_page(
         summary=summary,
         sections=_sections(summary, rounds, traces, trace_ms, functions),
         remarks=remarks(summary),
+        account=_account_rows(summary.account),
         missing=missing(summary),
         facts=_facts(summary),
         baseline=BASELINE,
@@ -86,6 +87,16 @@ def missing(summary: Summary) -> str:
     return f"{summary.account['unaccounted']:,} packets are missing."
 
 
+def _account_rows(account: Mapping[str, int | bool]) -> dict[str, int]:
+    """Under the names of the account on the terminal, without drops and copies that were none."""
+    always = ("offered", "delivered", "in_flight", "unaccounted")
+    return {
+        f"dropped: {DROPPED[key]}" if key in DROPPED else key.replace("_", " "): value
+        for key, value in account.items()
+        if key != "exact" and (value or key in always)
+    }
+
+
 def _sections(
     summary: Summary,
     rounds: Rounds,
@@ -110,10 +121,19 @@ def _sections(
         _Section(
             "Who ran when",
             "A function that polls an empty ring looks busy to the kernel. rr and other let it "
-            "spin for its whole time slice; unis changes as soon as there is work elsewhere.",
+            "spin for its whole time slice; unis changes as soon as there is work elsewhere. "
+            "Where a strip is blank, nothing was recorded. A stripe of milliseconds under unis "
+            "usually means that another program had a CPU: run again when the machine is quiet."
+            f"{_cut(traces)}",
             Markup(plots.timeline(traces, functions, trace_ms, min(_CLOSE_MS, trace_ms))),  # noqa: S704
         ),
     ]
+
+
+def _cut(traces: Mapping[str, pb.TraceReply]) -> str:
+    """Which recordings were full before their end."""
+    full = [arm for arm, trace in traces.items() if trace.dropped_events]
+    return f" The recording of {', '.join(full)} was full before its end." if full else ""
 
 
 def notes_of_bars(summary: Summary) -> dict[str, str]:

@@ -2,6 +2,17 @@
 
 from unis.v1 import engine_pb2 as pb
 
+DROPPED = {
+    "dropped_ingress_full": "first ring full",
+    "dropped_egress_full": "a link full",
+    "dropped_by_function": "by functions",
+    "dropped_on_links": "by the kernel, on links",
+    "dropped_down": "a function down",
+    "copies_dropped_down": "copies to a function down",
+    "unclassified": "unclassified",
+    "dropped_sink": "at the sink",
+}  # by field of Account
+
 
 def account_line(account: pb.Account, *, counted: bool = True) -> str:
     """offered = delivered + dropped + in flight, and what became of copies.
@@ -10,16 +21,7 @@ def account_line(account: pb.Account, *, counted: bool = True) -> str:
     packets they hold and which they have dropped.
     """
     in_flight = "in flight" if counted or account.exact else "in flight or dropped by functions"
-    dropped = {
-        "first ring full": account.dropped_ingress_full,
-        "a link full": account.dropped_egress_full,
-        "by functions": account.dropped_by_function,
-        "by the kernel, on links": account.dropped_on_links,
-        "a function down": account.dropped_down,
-        "copies to a function down": account.copies_dropped_down,
-        "unclassified": account.unclassified,
-        "at the sink": account.dropped_sink,
-    }
+    dropped: dict[str, int] = {why: getattr(account, field) for field, why in DROPPED.items()}
     parts = [f"{count:,} {why}" for why, count in dropped.items() if count]
     causes = f" ({', '.join(parts)})" if parts else ""
     line = (
