@@ -111,6 +111,8 @@ def _watch(supervisor: Supervisor) -> None:
 
     from unis.cli.view import Rates, live_view
 
+    if err.is_terminal:
+        say("Ctrl-C ends it")
     before = supervisor.run.client.stats()
     with Live(console=err, transient=True, auto_refresh=False) as live:
 
