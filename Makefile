@@ -44,6 +44,9 @@ instrumented = -Db_sanitize=$(1) -Db_lundef=false -Dunity_size=24 -Doptimization
 # DPDK's rings and locks by C11 atomics, which the thread sanitizer knows, instead of assembler.
 C11_DPDK = -DRTE_USE_C11_MEM_MODEL -DRTE_FORCE_INTRINSICS
 UV = UV_PYTHON_PREFERENCE=only-system uv
+# The first python3 of root's PATH may be one that other users cannot read, as below /root/.pyenv.
+PYTHON ?= $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+  && echo /usr/bin/python3 || echo python3)
 # What one clone or build folder has compiled, another need not.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
@@ -62,7 +65,7 @@ setup: packages
 	@tools/hugepages
 
 .venv/.stamp: requirements.lock pyproject.toml | packages
-	@$(UV) venv -q --allow-existing --python python3 .venv
+	@$(UV) venv -q --allow-existing --python $(PYTHON) .venv
 	@$(UV) pip sync -q --require-hashes --compile-bytecode requirements.lock
 	@$(UV) pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
@@ -197,7 +200,7 @@ install: build wheel
 	@meson configure $(BUILD) --prefix=$(abspath $(PREFIX))
 	@ninja -C $(BUILD) --quiet build.ninja
 	@meson install -C $(BUILD) --no-rebuild --quiet --tags runtime
-	@$(UV) venv -q --allow-existing --relocatable --python python3 $(INSTALLED)/lib/unis
+	@$(UV) venv -q --allow-existing --relocatable --python $(PYTHON) $(INSTALLED)/lib/unis
 	@$(UV) pip install -q --python $(INSTALLED)/lib/unis --compile-bytecode \
 	  --constraints requirements.lock --reinstall-package unis "$$(ls dist/*.whl)[report]"
 	@mkdir -p $(INSTALLED)/bin
