@@ -46,6 +46,11 @@ def test_last_lines(tmp_path: Path) -> None:
     log.write_text("\n".join(map(str, range(20))))
     assert last_lines(log, 2) == "    18\n    19"
     assert last_lines(tmp_path / "none") == ""
+    usage = [f"  --option{number}" for number in range(100)]
+    log.write_text("\n".join(["x: unrecognized option '--a --b'", *usage]))
+    assert last_lines(log, 2) == (
+        "    x: unrecognized option '--a --b'\n    …\n      --option98\n      --option99"
+    )
     log.write_text("of the old one\nEAL: Detected CPU lcores: 2\nno such rule\n")
     assert last_lines(log, since=15) == "    no such rule"
     assert last_lines(log, since=1000).startswith("    of the old one"), "it was shortened"

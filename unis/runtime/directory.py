@@ -20,10 +20,15 @@ from unis.runtime.process import keep_off
 from unis.runtime.state import RunState
 
 _STATE = "state.json"
-_TAIL_BYTES = 8192  # of a log, for an error message
+_TAIL_BYTES = 1 << 15  # of a log, for an error message
+_LINE_LETTERS = 1000  # likewise, of a line
 # Lines that EAL writes at every start. They never tell why a program has ended.
 _EVERY_START = re.compile(
     r"EAL: (Detected |Multi-process socket |Selected IOVA |VFIO support init)|TELEMETRY: No legacy"
+)
+_REFUSED_ARGUMENT = re.compile(
+    r"(unrecognized|invalid|unknown|ambiguous) (option|argument)|requires an argument",
+    re.IGNORECASE,
 )
 
 
@@ -192,7 +197,8 @@ def last_lines(log: Path, count: int = 8, since: int = 0) -> str:
 
     Lines that EAL writes at every start are left out, unless there are no others.
 
-    A log that is shorter than `since` was shortened: all of it counts.
+    A log that is shorter than `since` was shortened: all of it counts. Where a program that refuses
+    an argument ends with its usage, the line before says why: the first such line comes first.
     """
     try:
         with log.open("rb") as stream:
@@ -202,4 +208,7 @@ def last_lines(log: Path, count: int = 8, since: int = 0) -> str:
     except OSError:
         return ""
     lines = [line for line in lines if not _EVERY_START.match(line)] or lines
-    return "\n".join(f"    {line}" for line in lines[-count:])
+    shown = lines[-count:]
+    causes = (line for line in lines[:-count] if _REFUSED_ARGUMENT.search(line))
+    shown = [*([cause, "…"] if (cause := next(causes, "")) else []), *shown]
+    return "\n".join(f"    {line[:_LINE_LETTERS]}" for line in shown)
