@@ -146,10 +146,10 @@ void FillThreads(const ThreadRegistry& registry, const std::string& function, bo
   }
   if (!thread->alive()) {
     stats.set_state(WithoutThread(registry.PresenceOf(function)));
-  } else if (engine_decides) {
-    stats.set_state(v1::FUNCTION_STATE_WAITING);
+  } else if (thread->stopped()) {
+    stats.set_state(v1::FUNCTION_STATE_STOPPED);
   } else {
-    stats.set_state(thread->stopped() ? v1::FUNCTION_STATE_STOPPED : v1::FUNCTION_STATE_KERNEL);
+    stats.set_state(engine_decides ? v1::FUNCTION_STATE_WAITING : v1::FUNCTION_STATE_KERNEL);
   }
 }
 
@@ -196,8 +196,12 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     if (count != run.counts.switched_in.end()) function.set_switched_in(count->second);
     const bool current = std::ranges::any_of(
         run.counts.cores, [&](const auto& core) { return core.second.current == function.name(); });
-    if (function.state() != v1::FUNCTION_STATE_WAITING) continue;
     const auto core = run.counts.cores.find(function.cpu());
+    const bool stopped_for_others =
+        core != run.counts.cores.end() && core->second.controller == v1::CONTROLLER_SIGNAL;
+    if (function.state() == v1::FUNCTION_STATE_STOPPED && stopped_for_others)
+      function.set_state(v1::FUNCTION_STATE_WAITING);
+    if (function.state() != v1::FUNCTION_STATE_WAITING) continue;
     if (core != run.counts.cores.end() && core->second.statistics.parked)
       function.set_state(v1::FUNCTION_STATE_RESTING);
     else if (current)

@@ -28,6 +28,11 @@ def assert_all_have_turns(machine: Machine) -> None:
     )
 
 
+def state_of(machine: Machine, name: str) -> str:
+    functions = machine.ps()["stats"]["functions"]
+    return next(str(function["state"]) for function in functions if function["name"] == name)
+
+
 def distributor() -> Json:
     """Threads that poll only rings inside their program, beside one that polls the ports."""
     command = [str(third_party("distributor")), "-p", "3", "-c"]
@@ -104,8 +109,12 @@ def test_a_function_that_stops_dies_or_comes_back_holds_up_nobody_for_long(
             lambda: all(switched_in(machine)[name] > before[name] + 1000 for name in ("a", "c")),
             "the others have their turns",
         )
+        said = machine.unis("ps", machine.name)
+        assert f"b was stopped by a signal; let it go on by `kill -CONT {pid}`" in said
+        assert state_of(machine, "b") == "FUNCTION_STATE_STOPPED"
     finally:
         os.kill(pid, signal.SIGCONT)
+    machine.wait_for(lambda: state_of(machine, "b") != "FUNCTION_STATE_STOPPED", "it goes on")
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     machine.kill(pid)
     machine.wait_for(lambda: machine.ps()["functions"].get("b", pid) != pid, "b is not back")

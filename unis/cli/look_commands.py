@@ -17,6 +17,7 @@ from unis.cli.view import (
     Rates,
     about_cpus,
     about_goals,
+    about_stopped,
     account_text,
     counts_all,
     edges,
@@ -111,7 +112,8 @@ def _print(row: _RunRow) -> None:
         if found := edges(row.stats, row.waits):
             out.print(found)
         goals = about_goals(_p95s(row), row.state.goals_ns)
-        for line in chain(lost(row.stats, noted), goals, about_cpus(row.stats)):
+        stopped = about_stopped(row.stats)
+        for line in chain(stopped, lost(row.stats, noted), goals, about_cpus(row.stats)):
             print_line(line)
         if not row.state.attached:
             counted = counts_all(row.stats)

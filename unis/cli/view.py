@@ -411,6 +411,17 @@ def about_cpus(stats: pb.Stats) -> Iterator[Text]:
             yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} cannot sleep", "dim")
 
 
+def about_stopped(stats: pb.Stats) -> Iterator[Text]:
+    """Lines on functions that a signal has stopped, with what lets them go on."""
+    for function in stats.functions:
+        if function.state == pb.FUNCTION_STATE_STOPPED:
+            yield Text(
+                f"{function.name} was stopped by a signal; let it go on by "
+                f"`kill -CONT {function.pid}`",
+                "red",
+            )
+
+
 def counts_all(stats: pb.Stats) -> bool:
     """Whether all functions count their packets: those on memif and veth do not."""
     return all(path.counted for function in stats.functions for path in function.paths)
