@@ -154,7 +154,12 @@ def timers(sleep: Callable[[float], None] = time.sleep) -> Finding:
     found = f"a sleep of {_SLEEP_US} µs ends {median:.0f} µs late; p95 {p95:.0f} µs"
     if median <= _LATE_US:
         return fine("timers", found)
-    return note("timers", found, "with max_delay_us a packet may wait that much longer than stated")
+    return note(
+        "timers",
+        found,
+        "with max_delay_us a packet may wait that much longer than stated",
+        "leave max_delay_us at 0 where that is too long",
+    )
 
 
 def _late_us(sleep: Callable[[float], None]) -> float:
