@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from unis.cli.options import ChainFileArgument, JsonOption, RunNameOption
-from unis.cli.select import connect, runs
+from unis.cli.select import connect
 from unis.cli.terminal import fail, out, print_line, say, table_of
 from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 from unis.runtime.directory import run_directory
@@ -40,13 +40,7 @@ def apply(
     machine = Machine.this()  # before we keep off the CPUs of functions
     # What is wrong with the file is told here, before anybody is asked.
     loaded = load(file, name, {**_variables_of_run(file, name), **os.environ})
-    known = [state.name for _, state in runs()]
-    if name is None and known and loaded.file.name not in known:
-        raise fail(
-            f"no run `{loaded.file.name}`, as {file} calls it, exists (running: "
-            f"{', '.join(known)}); for another run add `--name {known[0]}`"
-        )
-    directory, state, client = connect(loaded.file.name)
+    directory, state, client = connect(loaded.file.name, by_file=name is None)
     client.close()
     request = pb.ApplyFileRequest(
         file=str(file.resolve()),
