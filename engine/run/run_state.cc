@@ -215,17 +215,14 @@ ScheduleCounts RunState::Counts() const {
 }
 
 // A thread that comes and goes between two looks is not seen.
-void RunState::LookAtTimes() {
+void RunState::LookAtTimes(const ScheduleCounts& counts) {
   const Nanoseconds now = timer_.Now();
   times_at_ = now;
-  const ScheduleCounts counts = Counts();
   const Topology& topology = deployment_->topology();
   for (std::size_t i = 0; i < topology.functions.size(); ++i) {
     const std::string& name = topology.functions[i].config.name();
-    const auto core = counts.cores.find(topology.functions[i].config.cpu());
-    const bool by_signals = core != counts.cores.end() &&
-                            core->second.controller == v1::CONTROLLER_SIGNAL &&
-                            !core->second.statistics.parked;
+    const unsigned cpu = topology.functions[i].config.cpu();
+    const bool by_signals = counts.StopsBySignals(cpu) && !counts.cores.at(cpu).statistics.parked;
     std::vector<FunctionTimes::Thread> threads;
     for (const HeldThread* thread : threads_->Living(name)) {
       threads.push_back({.tid = thread->tid(),
@@ -255,11 +252,12 @@ v1::Stats RunState::Stats(bool latency) {
     stats.set_switch_ns(static_cast<std::uint64_t>(switch_cost_->until_running_ns));
     stats.set_preempt_ns(static_cast<std::uint64_t>(switch_cost_->until_preempted_ns));
   }
-  LookAtTimes();
+  ScheduleCounts counts = Counts();  // once: each time the schedulers are interrupted
+  LookAtTimes(counts);
   FillStats({.deployment = *deployment_,
              .threads = *threads_,
              .decision = decided(),
-             .counts = Counts(),
+             .counts = std::move(counts),
              .times = times_,
              .costs = costs_,
              .schedulers = schedulers_,

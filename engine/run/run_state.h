@@ -136,7 +136,7 @@ class RunState {
                          const std::function<absl::Status()>& change);
   void ReacquireThreads();
   void TakeLate();
-  void LookAtTimes();
+  void LookAtTimes(const ScheduleCounts& counts);
   std::set<unsigned> CpusThatRested();
   ScheduleCounts Counts() const;
 

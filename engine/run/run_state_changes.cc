@@ -243,7 +243,7 @@ void RunState::Look() {
   RemoveEnded();
   if (!still_) TakeLate();
   DropForAbsent();
-  if (timer_.Now() - times_at_ >= kTimesEvery) LookAtTimes();
+  if (timer_.Now() - times_at_ >= kTimesEvery) LookAtTimes(Counts());
 }
 
 void RunState::ReacquireThreads() {

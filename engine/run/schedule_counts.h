@@ -44,6 +44,11 @@ struct ScheduleCounts {
       core.cannot_park.reset();
     }
   }
+  // The functions of the CPU are stopped by signals while others have their turns.
+  bool StopsBySignals(unsigned cpu) const {
+    const auto core = cores.find(cpu);
+    return core != cores.end() && core->second.controller == v1::CONTROLLER_SIGNAL;
+  }
   // A counter of all cores.
   std::uint64_t Sum(std::uint64_t CoreStatistics::*counter) const {
     std::uint64_t sum = 0;

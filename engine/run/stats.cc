@@ -196,12 +196,10 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     if (count != run.counts.switched_in.end()) function.set_switched_in(count->second);
     const bool current = std::ranges::any_of(
         run.counts.cores, [&](const auto& core) { return core.second.current == function.name(); });
-    const auto core = run.counts.cores.find(function.cpu());
-    const bool stopped_for_others =
-        core != run.counts.cores.end() && core->second.controller == v1::CONTROLLER_SIGNAL;
-    if (function.state() == v1::FUNCTION_STATE_STOPPED && stopped_for_others)
+    if (function.state() == v1::FUNCTION_STATE_STOPPED && run.counts.StopsBySignals(function.cpu()))
       function.set_state(v1::FUNCTION_STATE_WAITING);
     if (function.state() != v1::FUNCTION_STATE_WAITING) continue;
+    const auto core = run.counts.cores.find(function.cpu());
     if (core != run.counts.cores.end() && core->second.statistics.parked)
       function.set_state(v1::FUNCTION_STATE_RESTING);
     else if (current)
