@@ -31,7 +31,7 @@ class alignas(64) LcoreNap {
   // Naps that Wake() has ended.
   std::uint64_t woken() const noexcept { return woken_.value(); }
 
-  // By the lcore's thread: a packet may wait for so long until it is sent; 0: no packet may.
+  // By the lcore's thread: how long the source may keep a packet back. 0: not at all.
   void set_slack(std::int64_t ns) noexcept { slack_ns_ = ns; }
   std::int64_t slack_ns() const noexcept { return slack_ns_; }
   // By the lcore's thread, after each turn of a component. `idle_ns` is asked only where it counts.
@@ -61,8 +61,8 @@ class alignas(64) LcoreNap {
   std::uint32_t seen_ = 0;               // `word_` before the rounds
   std::int64_t idle_ns_ = 0;             // the least of the round
   std::uint64_t quiet_since_ = 0;        // cycles; 0: something was handled
-  std::int64_t slack_ns_ = 0;
-  std::int64_t late_ns_ = 0;  // the usual delay of the timer that ends a nap
+  std::int64_t slack_ns_ = 0;            // for which the source may keep packets back
+  std::int64_t late_ns_ = 0;             // the usual delay of the timer that ends a nap
 };
 
 }  // namespace unis

@@ -35,10 +35,7 @@ class SchedulerComponent final : public Component {
     beat_.Add(1);
     if (heartbeat_ != nullptr) heartbeat_->Beat();
     const std::uint32_t switches = cores_.Tick();
-    if (cores_.max_delay() != slack_ns_) {
-      slack_ns_ = cores_.max_delay();
-      LcoreNap::Of(lcore()).set_slack(slack_ns_);
-    }
+    LcoreNap::Of(lcore()).set_slack(cores_.max_delay());
     for (TraceRecorder* const trace : traces_) trace->Sample(timer_.Now());
     return switches;
   }
@@ -56,7 +53,6 @@ class SchedulerComponent final : public Component {
   Heartbeat* const heartbeat_;
   CoreSet cores_{{}, timer_};
   std::vector<TraceRecorder*> traces_;  // that record
-  Nanoseconds slack_ns_ = 0;            // of the lcore's naps
 };
 
 }  // namespace unis
