@@ -6,7 +6,7 @@ functions that co-operate.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,24 +16,22 @@ from unis.bench import third_party
 from unis.bench.synthetic import macswap_chain
 from unis.bench.throughput import POLICIES
 from unis.chain.load import LoadedChain
-from unis.engine.histogram import Latency
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
-from unis.measure.summary import MachineSummary
+from unis.measure.summary import MachineSummary, summarise_arm
 from unis.measure.windows import Arm, Offered, Rounds, in_turn, throughput
 from unis.plan.contract import scheduler_settings
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
-from unis.v1 import engine_pb2 as pb
 
 POLLING, SLEEPING, COOPERATIVE = "handover", "handover, sleeping", "cooperative"
 CHAINS = ("light", "medium", "testpmd")
 LENGTH = 3  # functions of each chain
 LOADS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _NEARLY_NOTHING = 1.0  # packets a second, at load 0
-_PERCENTILES = (50, 95, 99)
+_PERCENTILES = ("p50", "p95", "p99")
 _ROUNDS_AT_MOST = 6  # of windows for what the chain passes at most
 
 
@@ -136,29 +134,24 @@ def _arms(run: Run, chain: str, max_delay_us: float) -> list[Arm]:
 
 def row_of(chain: str, arm: Arm, load: float, rounds: Rounds, max_delay_us: float) -> LoadRow:
     """An arm over all its windows."""
+    summary = summarise_arm(rounds, arm.name)
     windows = [windows[arm.name] for windows in rounds]
-    functions = Quartiles.of([_functions_share(window) for window in windows])
+    functions = Quartiles.of(
+        [sum(window.function_cpu_ns.values()) / window.window_ns for window in windows]
+    )
     platform = Quartiles.of([window.engine_cpu_ns / window.window_ns for window in windows])
-    offered = _sum(windows, "offered")
+    drops = summary.drops
     return LoadRow(
         chain=chain,
         policy=arm.name,
         max_delay_us=max_delay_us if arm.name == SLEEPING else 0.0,
         load=load,
-        offered_mpps=offered / _sum(windows, "window_ns") * 1e3,
+        offered_mpps=drops.offered / (summary.window_s * len(windows)) / 1e6,
         cpu_functions=functions.median,
         cpu_platform=platform.median,
         quartiles={"cpu_functions": functions, "cpu_platform": platform},
-        latency_us=Latency(window.latency for window in windows).percentiles_us(_PERCENTILES),
-        lost=_sum(windows, "dropped") / offered if offered else 0.0,
+        latency_us={name: summary.latency_us[name] for name in _PERCENTILES},
+        lost=drops.dropped / drops.offered if drops.offered else 0.0,
         windows=len(windows),
-        disturbed=Disturbance.of(windows),
+        disturbed=summary.disturbed,
     )
-
-
-def _functions_share(window: pb.MeasureReply) -> float:
-    return sum(window.function_cpu_ns.values()) / window.window_ns
-
-
-def _sum(windows: Sequence[pb.MeasureReply], field: str) -> int:
-    return sum(int(getattr(window, field)) for window in windows)
