@@ -33,14 +33,15 @@ def between(least: float, most: float, said: str) -> Any:
 def one_of(
     what: str, known: Collection[str], advice: str = ""
 ) -> Callable[[str | None], str | None]:
-    """A callback for a `what`, as `policy`, that has one of the `known` names."""
+    """A callback for a `what`, as `policy`, that has one of the `known` names.
+
+    `advice`: how the sentence of the error goes on.
+    """
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in known:
             raise typer.BadParameter(
-                f"invalid {what} `{value}`; expected one of {', '.join(known)}. {advice}".strip(
-                    ". "
-                )
+                f"invalid {what} `{value}`; expected one of {', '.join(known)}{advice}"
             )
         return value
 

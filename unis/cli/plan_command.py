@@ -91,7 +91,7 @@ def plan(
             workload.name, found.summary, found.rows, refused, found.kept, shared=share
         )
         write_atomically(report, page, _FOR_ALL)
-        warn(f"written: {report}", "dim")
+        say(f"written: {report}")
     if refused:
         raise typer.Exit(EXIT_FAILED)
 
