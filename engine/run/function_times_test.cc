@@ -98,7 +98,7 @@ TEST_F(FunctionTimesTest, WhoGetsNoCpuWaitsAndDoesNotSleep) {
   EXPECT_EQ(Time().sleeping_ns(), 100'000'000U) << "the wait is not counted twice";
 }
 
-// Its stops are no waits to the kernel.
+// The kernel does not count a stop by a signal as a wait.
 TEST_F(FunctionTimesTest, WhoIsStoppedForOthersWaits) {
   thread_.Run(kMs);
   thread_.seen().by_signals = true;
@@ -132,8 +132,8 @@ TEST_F(FunctionTimesTest, OneThatComesAgainGoesOnAndOneThatIsForgottenBeginsAtNo
   EXPECT_EQ(Time().elapsed_ns(), 0U);
 }
 
-// However it goes, and whenever somebody looks: each counter only grows, together they are the time
-// that passed, and no more of it is in a wrong state than a wait was long.
+// Looks come at random moments of random runs, waits and sleeps. Each counter only grows. The sum
+// is the time that passed. No state is wrong by more than the longest wait.
 class RandomFunctionTimesTest : public FunctionTimesTest,
                                 public testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomFunctionTimesTest, testing::Range(0, 50));

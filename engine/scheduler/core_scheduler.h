@@ -59,7 +59,7 @@ class alignas(64) CoreScheduler {
   // Until then the platform's CPU may nap: unless a packet comes, the scheduler has nothing to do.
   // 0: it may not.
   virtual Nanoseconds idle_until() const noexcept { return 0; }
-  // The tasks sleep between packets, and a packet may wait for so long; 0: they do not sleep so.
+  // How long a packet may wait while the tasks sleep between packets. 0: they do not sleep so.
   virtual Nanoseconds max_delay() const noexcept { return 0; }
   virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core
   // For how long the task had packets, and an egress without room for them. 0: of another core,

@@ -47,9 +47,9 @@ struct PolicyTraits {
   bool functions_yield = false;             // they give up the CPU on their own
   // Who chooses the task that runs next. Null: the kernel decides.
   SchedulerMaker make_scheduler = nullptr;
-  // Null: under controller handover the engine switches by priority instead. Else it makes the
-  // scheduler for tasks that hand the CPU over themselves, in the order of their line: one that
-  // watches controller.yielding(), as Handover does.
+  // For controller handover. Null: the engine switches by priority instead. Tasks hand the CPU over
+  // by themselves, in the order of their line, so this scheduler watches controller.yielding(), as
+  // Handover does.
   SchedulerMaker make_handover_scheduler = nullptr;
 
   bool engine_decides() const { return make_scheduler != nullptr; }

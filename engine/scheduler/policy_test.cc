@@ -65,7 +65,8 @@ TEST(PolicyTest, OneThatCannotWatchChoosesAndHandsNothingOver) {
 }
 
 TEST(PolicyTest, EachIsFoundByItsNumberAndNoOther) {
-  for (const PolicyTraits& policy : Policies()) EXPECT_EQ(TraitsOf(policy.policy), &policy);
+  for (std::size_t i = 0; i < Policies().size(); ++i)
+    EXPECT_EQ(TraitsOf(static_cast<Policy>(i + 1)), &Policies()[i]);
   EXPECT_EQ(TraitsOf(static_cast<Policy>(0)), nullptr);
   EXPECT_EQ(TraitsOf(static_cast<Policy>(Policies().size() + 1)), nullptr);
 }

@@ -23,7 +23,8 @@ class RoomWaits {
 
  private:
   static constexpr Nanoseconds kEvery = 1'000'000;
-  // A look stands for the time since the one before, unless nobody looked, as while all sleep.
+  // A look stands for the time since the last one, and for no more than this: nobody looks while
+  // all tasks sleep.
   static constexpr Nanoseconds kMost = 2 * kEvery;
 
   void LookAtAll(Slot current, Nanoseconds since) noexcept {

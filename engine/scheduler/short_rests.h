@@ -21,7 +21,8 @@ class ShortRests {
   void Start(bool possible);
   // All tasks sleep, or will where they have done their work.
   bool active() const noexcept { return active_; }
-  // Nobody has anything to do until then, if no packet comes; 0: tasks run, and packets wait.
+  // Until then the scheduler has nothing to do, unless a packet comes. 0: packets wait for tasks
+  // that run.
   Nanoseconds idle_until() const noexcept { return idle_until_; }
   std::uint64_t times() const noexcept { return times_; }
   std::uint64_t wakes() const noexcept { return wakes_; }  // while active

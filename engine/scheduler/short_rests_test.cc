@@ -100,14 +100,14 @@ TEST_F(ShortRestsTest, APacketWaitsForTheLongestDelayAndNoLonger) {
   Pass(kMaxDelay - 10 * kT);
   EXPECT_NEAR(static_cast<double>(rig.cores[0].idle_until()), static_cast<double>(came + kMaxDelay),
               5 * kT)
-      << "till then nobody has anything to do";
+      << "then the tasks are woken";
   EXPECT_EQ(Wakes(), 0U);
   Pass(20 * kT);
   EXPECT_EQ(Wakes(), 1U);
   EXPECT_EQ(rig.controller.unparked, (TaskList{0, 1, 2}));
 }
 
-// The scheduler sleeps itself, so it does not see when a packet comes: it may have come at once.
+// The scheduler naps too. A packet that came meanwhile may have come right after the last look.
 TEST_F(ShortRestsTest, ATimeInWhichNobodyLookedCountsAsWait) {
   PassUntilResting();
   rig.timer.now += kMaxDelay;

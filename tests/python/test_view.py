@@ -80,7 +80,9 @@ def test_rates_are_those_between_the_snapshots() -> None:
     lines = shown(Rates(snapshot(3), snapshot(5)))
     assert "demo: policy unis, controller priority" in lines[0]
     assert any(line.startswith("edge 2M 2M") for line in lines)
-    assert any(line.startswith("nat 1 20% 5% ") and "1900" in line for line in lines)
+    assert any(
+        line.startswith("nat 1 20% 5% 25% 10% 40% edge 2M") and "1900" in line for line in lines
+    )
     assert any(line.startswith("back –") and " 7 " in line for line in lines)
     assert any(line.startswith("1 70% 5% 25% 1k 3 ") for line in lines)
     assert "source 0 50% 2M packets" in lines

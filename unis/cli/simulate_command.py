@@ -61,7 +61,7 @@ def _costs_and_sources(chain: LoadedChain, stated: list[str]) -> dict[str, tuple
 
 
 def _head_line(chain: LoadedChain, costs: Mapping[str, tuple[CostOf, str]]) -> str:
-    """What was simulated: two runs differ where the costs differ."""
+    """The file, and the cost of each function with its source."""
     parts = [
         f"{name} {_cost_text(cost)} ({source})"
         for name, (cost, source) in ((name, costs[name]) for name in chain.file.functions)

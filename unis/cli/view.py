@@ -21,8 +21,8 @@ _INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads 
 _NAMES = ("function", "chain", "edge", "platform")  # columns that may be folded
 _M = TypeVar("_M", bound=Message)
 _WIDE = 116  # columns that tables with bars need
-_WIDEST = 144  # and those that also tell of functions without a CPU
-# Without a CPU, as they are called in FunctionTime and here.
+_WIDEST = 144  # columns that the table of functions needs with all five states
+# The states without a CPU: in FunctionTime, and in the headings.
 _WITHOUT_CPU = {"waiting": "waiting", "backpressured": "no room", "sleeping": "asleep"}
 
 
