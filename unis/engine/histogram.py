@@ -1,38 +1,34 @@
-"""Latency as the engine reports it: buckets of an HdrHistogram."""
+"""Latency as the engine reports it: packets by buckets, which are 1 % wide at most."""
 
-from collections.abc import Iterable, Sequence
-
-from hdrh.histogram import HdrHistogram
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from unis.v1.common_pb2 import LatencyHistogram
-
-_LOWEST_NS, _HIGHEST_NS = 1, 100 * 10**9
-_DIGITS = 3  # significant; one more than the engine's, whose buckets are kept as they are
 
 
 class Latency:
     """Latencies of packets, ns, which can be added up over windows."""
 
     def __init__(self, histograms: Iterable[LatencyHistogram] = ()) -> None:
-        self._histogram = HdrHistogram(_LOWEST_NS, _HIGHEST_NS, _DIGITS)
+        self._packets = Counter[int]()
         for histogram in histograms:
             self.add(histogram)
 
     def add(self, histogram: LatencyHistogram) -> None:
         """Adds the packets of one report."""
         for value, count in zip(histogram.value_ns, histogram.count, strict=True):
-            self._histogram.record_value(max(_LOWEST_NS, min(value, _HIGHEST_NS)), count)
+            self._packets[value] += count
 
     @property
     def count(self) -> int:
         """Packets measured."""
-        return int(self._histogram.get_total_count())
+        return self._packets.total()
 
     def percentile_us(self, percentile: float) -> float | None:
         """The latency, µs, that `percentile` % of the packets did not exceed; None: no packet."""
-        if not self.count:
-            return None
-        return float(self._histogram.get_value_at_percentile(percentile)) / 1000
+        least = percentile * self.count / 100
+        return next((value / 1000 for value, seen in self._seen() if seen >= least), None)
 
     def percentiles_us(self, percentiles: Sequence[float]) -> dict[str, float | None]:
         """{"p50": …} for each percentile, µs."""
@@ -40,9 +36,10 @@ class Latency:
 
     def curve(self) -> list[tuple[float, float]]:
         """The cumulative distribution: (µs, share of the packets no slower), ascending."""
-        total, seen = self.count, 0
-        points: list[tuple[float, float]] = []
-        for item in self._histogram.get_recorded_iterator():
-            seen += item.count_added_in_this_iter_step
-            points.append((item.value_iterated_to / 1000, seen / total))
-        return points
+        total = self.count
+        return [(value / 1000, seen / total) for value, seen in self._seen()]
+
+    def _seen(self) -> Iterator[tuple[int, int]]:
+        """Each latency, ns, and the packets that were no slower."""
+        values = sorted(self._packets)
+        return zip(values, accumulate(self._packets[value] for value in values), strict=True)
