@@ -19,7 +19,7 @@ from unis.cli.app import app
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
 from unis.runtime import running as running_module
-from unis.runtime.costs import Cost, known_costs
+from unis.runtime.costs import Cost, alike, known_costs
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.run import Options, Run
 from unis.v1 import costs_pb2 as pb
@@ -97,7 +97,7 @@ def test_where_the_first_of_them_is_not_measured_the_next_one_is(
         running_module, "estimate",
         lambda run, names: estimate(run, [name for name in names if name != "a"]),
     )  # fmt: skip
-    costs = running_module.measure_costs(plan, [*"abc"], Options(), print, Interrupts())
+    costs = running_module.measure_costs(plan, alike(plan, "abc"), Options(), print, Interrupts())
     assert (measured, sorted(costs)) == (["b"], ["b", "c"])
 
 
@@ -137,7 +137,7 @@ def test_programs_that_are_gone_are_measured_each(program_gone: Plan, measured: 
     plan = dataclasses.replace(
         program_gone, linked=frozenset("ab"), make_solo=lambda _: program_gone
     )
-    costs = running_module.measure_costs(plan, ["a", "b"], Options(), print, Interrupts())
+    costs = running_module.measure_costs(plan, alike(plan, "ab"), Options(), print, Interrupts())
     assert measured == ["a", "b"]  # whether they are alike cannot be told
     assert {name: cost.ns for name, cost in costs.items()} == {"a": 7, "b": 7}
 
@@ -151,7 +151,9 @@ def test_what_cannot_run_by_itself_is_told_of_and_left_out(
         raise ChainFileError([Document(Path("x.yaml")).located(Problem((), "why"))])
 
     plan = dataclasses.replace(program_gone, linked=frozenset("b"), make_solo=refused)
-    costs = running_module.measure_costs(plan, ["a", "b"], Options(), said.append, Interrupts())
+    costs = running_module.measure_costs(
+        plan, alike(plan, "ab"), Options(), said.append, Interrupts()
+    )
     assert (measured, list(costs)) == (["a"], ["a"])
     assert "b is not measured, because it cannot run alone: x.yaml" in said[-1]
 
@@ -159,11 +161,11 @@ def test_what_cannot_run_by_itself_is_told_of_and_left_out(
 def test_only_what_must_be_measured_is_measured_before_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured: list[list[str]] = []
+    measured: list[list[list[str]]] = []
 
-    def measure(_plan: Plan, names: list[str], *_: object) -> dict[str, Cost]:
-        measured.append(names)
-        return dict.fromkeys(names, Cost.followed(7))
+    def measure(_plan: Plan, groups: list[list[str]], *_: object) -> dict[str, Cost]:
+        measured.append(groups)
+        return {name: Cost.followed(7) for names in groups for name in names}
 
     kept = {"a": Cost.followed(5)}
     monkeypatch.setattr(running_module, "measure_costs", measure)
@@ -186,4 +188,4 @@ def test_only_what_must_be_measured_is_measured_before_a_start(
     assert before(Options(), "static") == {"a": 5, "b": 7}
     assert before(Options(costs="measured")) == {"a": 5, "b": 7}
     assert before(Options(costs="anew")) == {"a": 7, "b": 7}
-    assert measured == [["b"], ["b"], ["a", "b"]]
+    assert measured == [[["b"]], [["b"]], [["a", "b"]]], "alike ones together"

@@ -94,7 +94,7 @@ def estimate(
     Examples: unis estimate firewall -- --rules firewall.rules  |  unis estimate examples/demo.yaml
     """
     from unis.chain.load import load
-    from unis.runtime.costs import known_costs
+    from unis.runtime.costs import alike, known_costs
     from unis.runtime.interrupts import interrupts
     from unis.runtime.planning import plan_chain
     from unis.runtime.run import Options
@@ -114,7 +114,8 @@ def estimate(
     names = [function.name for function in plan.functions]
     wanted = [name for name in names if name not in costs]
     with interrupts() as switch:
-        costs.update(measure_costs(plan, wanted, options, say, switch))
+        groups = alike(plan, wanted, measured_sizes)
+        costs.update(measure_costs(plan, groups, options, say, switch))
     found = {name: costs[name] for name in names if name in costs}
     if as_json:
         out.print_json(data={name: dataclasses.asdict(cost) for name, cost in found.items()})

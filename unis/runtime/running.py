@@ -43,14 +43,13 @@ _T = TypeVar("_T")
 
 
 def measure_costs(
-    plan: Plan, functions: Sequence[str], options: Options, report: Report, switch: Interrupts
+    plan: Plan, groups: list[list[str]], options: Options, report: Report, switch: Interrupts
 ) -> dict[str, Cost]:
     """What a packet costs functions, in runs of their own whose chains never start.
 
-    Those between links of the engine take turns in one run; one with a link to another function
-    has a run of its own. Functions with the same cost key on the same CPU are measured once; each
-    is with `costs: anew`, for comparisons. A function that cannot be measured, as one of several
-    polling threads, is told of and left out.
+    One of each group is measured, and the others have its cost. Those between links of the engine
+    take turns in one run; one with a link to another function has a run of its own. A function that
+    cannot be measured, as one of several polling threads, is told of and left out.
     """
     only = Options(start=False, costs="unknown", sizes=options.sizes)
     costs: dict[str, Cost] = {}
@@ -61,13 +60,10 @@ def measure_costs(
         switch.resume()
         costs.update((name, run.costs[name]) for name in names if name in run.costs)
 
-    left = [[name] for name in functions]
-    if options.costs != "anew":
-        left = alike(plan, functions, options.sizes)
-    while left:
-        if together := [names[0] for names in left if names[0] not in plan.linked]:
+    while groups:
+        if together := [names[0] for names in groups if names[0] not in plan.linked]:
             measure(plan, together)
-        for name in [names[0] for names in left if names[0] in plan.linked]:
+        for name in [names[0] for names in groups if names[0] in plan.linked]:
             report(f"{name} has a link to another function, so it is measured in a run of its own")
             try:
                 solo = plan.solo(name)
@@ -75,11 +71,11 @@ def measure_costs(
                 report(f"{name} is not measured, because it cannot run alone: {error}")
                 continue
             measure(solo, [name])
-        for first, *others in left:
+        for first, *others in groups:
             if others and first in costs:
                 report(f"{listed(others)}: cost taken from {first}, which is the same program")
                 costs |= dict.fromkeys(others, costs[first])
-        left = [others for first, *others in left if others and first not in costs]
+        groups = [others for first, *others in groups if others and first not in costs]
     return costs
 
 
@@ -97,7 +93,8 @@ def known_before(
         for function in plan.functions
         if function.cost_ns is None and function.name not in known
     ]
-    return known | measure_costs(plan, missing, options, report, switch)
+    groups = alike(plan, missing, options.sizes)
+    return known | measure_costs(plan, groups, options, report, switch)
 
 
 @contextlib.contextmanager
@@ -106,7 +103,8 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
 
     RunFailedError, besides what made it end, where something could not be undone.
     """
-    run = Run(plan, options, report, switch, known_before(plan, options, report, switch))
+    costs = known_before(plan, options, report, switch)
+    run = Run(plan, options, report, switch, costs)
     cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
     reason: str | None = None
     failed = True
