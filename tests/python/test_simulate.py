@@ -82,6 +82,17 @@ def test_capacities() -> None:
     assert list(wire.chains[0].capacity) == [511, 256, 511, 511]
 
 
+def test_rings_are_as_long_as_the_costs_ask_for_whatever_the_file_states() -> None:
+    chain = loaded(a_chain(chains={"c": {"path": ["a", "b", "c"]}}))
+
+    def longest(cost: float) -> int:
+        costs = dict.fromkeys("abc", cost)
+        wire = scenario(chain, costs, "unis", 1, MachineCosts())
+        return max(wire.chains[0].capacity)
+
+    assert longest(5) > longest(5000)
+
+
 def test_time_slices_of_the_kernel() -> None:
     def machine(**scheduler: float) -> pb.SimMachine:
         chain = loaded(a_chain(scheduler=scheduler))

@@ -1,7 +1,7 @@
 """File and machine become a plan, in stages that are walked once: graph, places, sizes, names."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -60,12 +60,18 @@ def make_plan(
     programs = look_at_programs(chain, wiring, here.folders)
     file = programs.file
     if callable(known):
-        nic_cpu = platform.cpus[0] if platform.cpus and dma.pci_addresses(file.traffic) else None
-        query = KnownQuery(programs.found, file.traffic, file.scheduler.controller, nic_cpu)
+        cpu = next(iter(platform.cpus), None)
+        query = KnownQuery(programs.found, file.traffic, file.scheduler.controller, cpu)
         known = known(query)
     chains = there.chains if there else ()
     lengths = {chain.name: chain.ring.slots for chain in chains if chain.ring}
-    sizes = size(file, wiring, known, lengths)
+    # What the scheduler assumes, in the mean over this traffic (section 5.1.2).
+    costs = {
+        name: mean_cost(function.cost_ns, file.traffic.size_shares)
+        for name, function in file.functions.items()
+        if function.cost_ns is not None
+    }
+    sizes = size(file, wiring, costs, known, lengths)
     if problems := [
         *platform.problems,
         *wiring_problems(file, wiring),
@@ -83,7 +89,7 @@ def make_plan(
     notes += [f"NICs: {queues.why}"] if queues and queues.leaky else []
     numbers = Numbers(len(platform.cpus), file, there)
     builder = _PlanBuilder(
-        chain, programs, wiring, platform.cpus, sizes, named, here, numbers, queues
+        chain, programs, wiring, platform.cpus, costs, sizes, named, here, numbers, queues
     )
     plan = replace(
         builder.plan(notes),
@@ -116,6 +122,7 @@ class _PlanBuilder:
     programs: Programs
     wiring: Wiring
     platform: tuple[int, ...]
+    costs: Mapping[str, float]  # that are stated, ns a packet
     sizes: Sizes
     named: Links
     places: Places
@@ -190,10 +197,7 @@ class _PlanBuilder:
             group=group,
             file_prefix=start.file_prefix,
             folder=self.programs.folders.get(name),
-            # What the scheduler assumes, in the mean over this traffic (section 5.1.2).
-            cost_ns=None
-            if function.cost_ns is None
-            else mean_cost(function.cost_ns, self.chain.file.traffic.size_shares),
+            cost_ns=self.costs.get(name),
             restart=_stated(function.restart),
             plugin=function.plugin,
             ports=tuple(ports),

@@ -27,7 +27,7 @@ functions, source and sink, decisions, and polls without packets. `_MARGIN` stan
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import ceil, inf
 from pathlib import Path
@@ -38,7 +38,7 @@ from unis.chain import defaults
 from unis.chain.graph import ChainGraph, Edge, Graph
 from unis.chain.model import NS_PER_US, ChainFile, SchedulerPart, Traffic
 from unis.chain.problem import Problem
-from unis.chain.values import EGRESS, INGRESS, mean_cost
+from unis.chain.values import EGRESS, INGRESS
 from unis.isolate.hardware import bytes_of
 from unis.links.kind import BATCH
 from unis.plan.dma import IoCache, power_of_two_below
@@ -103,7 +103,7 @@ class KnownQuery:
     programs: tuple[ProgramPlan, ...]
     traffic: Traffic
     controller: str
-    nic_cpu: int | None  # near which NICs are; None: there is no NIC
+    platform_cpu: int | None  # near which NICs should be; None: no CPU is free
 
 
 @dataclass(frozen=True)
@@ -251,19 +251,21 @@ class Sizes:
 def size(
     file: ChainFile,
     wiring: Wiring,
+    stated: Mapping[str, float],
     known: Known | None = None,
     there: Mapping[str, int] = MappingProxyType({}),
 ) -> Sizes:
-    """Sizes of the links of `file`.
+    """Sizes of the links of `file`. `stated`: costs that count before those that are known.
 
     Chains that are `there` keep the length of their rings (slots), where the file states none.
     Goals on latency are held against nothing where nothing is `known` of the machine.
     """
     measured = known or Known()
+    measured = replace(measured, costs={**measured.costs, **stated})
     rings = choices(file, wiring, measured, there)
     slots = {name: ring.slots for name, ring in rings.items()}
     gamma = _delays(file, wiring, measured).gamma(slots)
-    notes, unmet = goal_problems(file, wiring, rings, known, there) if known else ([], [])
+    notes, unmet = goal_problems(file, wiring, rings, measured, there) if known else ([], [])
     narrow = threshold_problems(file.scheduler, wiring, slots, gamma.value)
     return Sizes(rings, gamma, tuple(notes), tuple(narrow), tuple(unmet))
 
@@ -320,7 +322,7 @@ def goal_problems(
         assumed = [
             f"the cost of {function}"
             for function in sorted(beside)
-            if _cost(file, function, known) is None
+            if not known.costs.get(function)
         ]
         now, can = (delays.of(name, sizes) * _MARGIN / NS_PER_US for sizes in (slots, least))
         if fixed:
@@ -390,9 +392,9 @@ def _given(file: ChainFile, name: str, there: int | None) -> RingChoice | None:
 
 def _wish(file: ChainFile, chain: ChainGraph, known: Known) -> RingChoice:
     """The length with which switches cost little."""
-    costs = {function: _cost(file, function, known) for function in chain.functions}
-    cheapest = min(costs, key=lambda function: costs[function] or _ASSUMED_NS)
-    cost = costs[cheapest] or _ASSUMED_NS
+    costs = _costs(chain.functions, known)
+    cheapest = min(costs, key=lambda function: costs[function])
+    cost = costs[cheapest]
     controller = file.scheduler.controller
     switch = _switch_ns(file, known)
 
@@ -408,7 +410,7 @@ def _wish(file: ChainFile, chain: ChainGraph, known: Known) -> RingChoice:
     slots = max(_LENGTHS[0], min(wanted, room, most))
     words = [
         f"{cheapest} needs {cost:.0f} ns a packet"
-        + ("" if costs[cheapest] else ", assumed as it was not measured yet"),
+        + ("" if known.costs.get(cheapest) else ", assumed as it was not measured yet"),
         f"a switch {switch / 1000:.1f} µs" + ("" if known.switch_ns else ", assumed"),
         f"so {lost(slots):.1%} of its time is lost in switches",
     ]
@@ -419,8 +421,11 @@ def _wish(file: ChainFile, chain: ChainGraph, known: Known) -> RingChoice:
 
 
 def _delays(file: ChainFile, wiring: Wiring, known: Known) -> Delays:
-    costs = {name: _cost(file, name, known) or _ASSUMED_NS for name in file.functions}
-    return Delays(file.scheduler, wiring, costs, _switch_ns(file, known))
+    return Delays(file.scheduler, wiring, _costs(file.functions, known), _switch_ns(file, known))
+
+
+def _costs(functions: Iterable[str], known: Known) -> dict[str, float]:
+    return {name: known.costs.get(name) or _ASSUMED_NS for name in functions}
 
 
 def _within_goals(
@@ -496,13 +501,6 @@ def _shortest(file: ChainFile) -> int:
 
 def _switch_ns(file: ChainFile, known: Known) -> float:
     return known.switch_ns or _SWITCH_NS[file.scheduler.controller]
-
-
-def _cost(file: ChainFile, function: str, known: Known) -> float | None:
-    stated = file.functions[function].cost_ns
-    if stated is not None:
-        return mean_cost(stated, file.traffic.size_shares) or None
-    return known.costs.get(function)
 
 
 def last_level_cache(root: Path = _CACHE) -> int | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unis.chain.load import LoadedChain, load
 from unis.isolate.hardware import CacheHardware, detect
-from unis.plan.dma import IoCache
+from unis.plan.dma import IoCache, pci_addresses
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
@@ -51,7 +51,7 @@ def plan_anywhere(chain: LoadedChain) -> Plan:
 def _known(beside: Sequence[OtherRun], query: KnownQuery) -> Known:
     found = costs_of(query.programs, shares_of(query.traffic))
     costs = {name: cost.ns for name, cost in found.items()}
-    cpu = query.nic_cpu
+    cpu = query.platform_cpu if pci_addresses(query.traffic) else None
     io = None if cpu is None else io_cache(detect(), cpu, beside)
     return Known(costs, known_switch_ns(query.controller), last_level_cache(), io)
 

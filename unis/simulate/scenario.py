@@ -23,7 +23,7 @@ from unis.engine import names
 from unis.errors import UnisError
 from unis.plan.contract import SIZE_MIXES, fair_slice_ns, scheduler_settings
 from unis.plan.machine import rr_timeslice_ms
-from unis.plan.rings import Known, size
+from unis.plan.rings import size
 from unis.plan.wiring import Wiring, link_problems, wire
 from unis.simulate.capture import mean_size
 from unis.v1 import simulator_pb2 as pb
@@ -96,7 +96,7 @@ def scenario(
         )
     wired = wire(file, chain.graph)
     means = {name: mean_cost(cost, file.traffic.size_shares) for name, cost in costs.items()}
-    sizes = size(file, wired, Known(means))
+    sizes = size(file, wired, means)
     if problems := [
         *link_problems(file, wired),
         *_bridged(chain),
