@@ -50,6 +50,8 @@ PYTHON ?= $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (
 # What one clone or build folder has compiled, another need not.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
+# pytest would compile each file of tests again in each worker: 6 s.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install third-party clean
 help:
@@ -94,7 +96,7 @@ comma := ,
 build: $(STUBS) bytecode $(BUILD)/build.ninja
 	@ninja -C $(BUILD) programs
 
-# Python writes no bytecode where PYTHONDONTWRITEBYTECODE is set: each `unis` would compile for 0.3 s.
+# Where PYTHONDONTWRITEBYTECODE is set, each `unis` would compile for 0.3 s.
 bytecode: $(STUBS)
 	@.venv/bin/python -m compileall -q unis evaluation || true
 
