@@ -51,7 +51,9 @@ def test_load(machine: Machine, tmp_path: Path) -> None:
     assert {load for load, _ in rows} == {0.0, 0.1}
     assert {policy for _, policy in rows} == {"handover", "handover, sleeping", "cooperative"}
     assert rows[0.1, "handover"]["cpu_functions"] > 0.9, "they poll"
-    assert rows[0.1, "handover, sleeping"]["cpu_functions"] < 0.9, "they sleep"
+    assert rows[0.1, "handover, sleeping"]["cpu_functions"] < 0.5, "they sleep"
+    idle = rows[0.0, "handover, sleeping"]
+    assert max(idle["cpu_functions"], idle["cpu_platform"]) < 0.5, "without traffic all sleep"
     assert rows[0.1, "handover"]["latency_us"]["p99"] > 0
     for picture in ("load.svg", "load.png"):
         assert (tmp_path / picture).stat().st_size > 10_000

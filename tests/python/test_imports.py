@@ -126,7 +126,7 @@ def test_only_what_draws_plots_needs_matplotlib() -> None:
         [sys.executable, "-P", "-c", WITHOUT_MATPLOTLIB], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [
-        "unis.bench.demo", "unis.report.latency", "unis.report.load", "unis.report.page",
+        "unis.bench.demo", "unis.report.curves", "unis.report.page",
         "unis.report.plots", "unis.report.svg",
     ]  # fmt: skip
 

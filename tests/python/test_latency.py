@@ -11,7 +11,7 @@ from unis.bench.latency import LatencyResult, LatencyRow, yields_on
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, latency_ratio
-from unis.report.latency import frontier, picture
+from unis.report.curves import frontier, latency
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
 
@@ -83,7 +83,7 @@ def test_no_point_of_the_frontier_is_dominated_and_all_others_are(
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_the_picture_is_drawn_also_of_what_delivered_nothing(tmp_path: Path, kind: str) -> None:
     loads = {"constant": {"handover": [(0.2, 5.0, 9.0), (1.0, 50.0, 90.0)], "rr": []}}
-    picture(loads, {"handover": [(40.0, 5.0)], "rr": []}, tmp_path / f"x.{kind}")
+    latency(loads, {"handover": [(40.0, 5.0)], "rr": []}, tmp_path / f"x.{kind}")
     assert (tmp_path / f"x.{kind}").stat().st_size > 5000
 
 

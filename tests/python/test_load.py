@@ -6,7 +6,7 @@ import pytest
 
 from unis.bench.load import LOADS, POLLING, SLEEPING, row_of
 from unis.measure.windows import Arm
-from unis.report.load import picture
+from unis.report import curves
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
 
@@ -51,10 +51,10 @@ def test_nothing_offered_is_nothing_lost() -> None:
 
 def test_the_picture_has_two_plots_for_each_chain(tmp_path: Path) -> None:
     curve = [(load, load, 0.5, 10.0 if load else None, 90.0 if load else None) for load in LOADS]
-    curves = {chain: {POLLING: curve, SLEEPING: curve} for chain in ("light", "medium")}
+    chains = {chain: {POLLING: curve, SLEEPING: curve} for chain in ("light", "medium")}
     file = tmp_path / "load.svg"
-    picture(curves, file)
+    curves.load(chains, file)
     text = file.read_text()
-    for chain in curves:
+    for chain in chains:
         for what in ("CPU", "latency"):
             assert f"{chain}: {what} over load" in text

@@ -214,8 +214,6 @@ class _LatencyBench:
         arrivals: str | None = None,
     ) -> LatencyRow:
         summary = summarise_arm(rounds, str(arm))
-        windows = [windows[str(arm)] for windows in rounds if str(arm) in windows]
-        seconds = sum(window.window_ns for window in windows) / 1e9
         return LatencyRow(
             experiment=experiment,
             cost=self._settings.cost,
@@ -226,7 +224,7 @@ class _LatencyBench:
             yield_every=arm.yield_every or None,
             load=load,
             arrivals=arrivals,
-            offered_mpps=sum(window.offered for window in windows) / seconds / 1e6,
+            offered_mpps=summary.offered_mpps,
             mpps=summary.mpps,
             drops=summary.drops.per_second,
             latency_us=summary.latency_us,

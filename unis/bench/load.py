@@ -20,14 +20,15 @@ from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Quartiles
 from unis.measure.summary import MachineSummary, summarise_arm
-from unis.measure.windows import Arm, Offered, Rounds, in_turn, throughput
+from unis.measure.windows import Arm, Offered, Rounds, in_turn
 from unis.plan.contract import scheduler_settings
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
 
 POLLING, SLEEPING, COOPERATIVE = "handover", "handover, sleeping", "cooperative"
-CHAINS = ("light", "medium", "testpmd")
+TESTPMD = "testpmd"
+CHAINS = ("light", "medium", TESTPMD)
 LENGTH = 3  # functions of each chain
 LOADS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _NEARLY_NOTHING = 1.0  # packets a second, at load 0
@@ -62,59 +63,57 @@ class LoadResult(BaseModel):
 
 
 @dataclass(frozen=True)
+class ChainLoads:
+    """What a chain passes at most, and a row for each load and policy."""
+
+    most_mpps: float
+    rows: list[LoadRow]
+
+
+@dataclass(frozen=True)
 class LoadSettings:
     """What the command line says."""
 
-    chains: tuple[str, ...]
     loads: tuple[float, ...]
     max_delay_us: float
     rounds: int  # at least
     window: float  # seconds
 
 
-def compare(settings: LoadSettings, machine: Machine, report: Callable[[str], None]) -> LoadResult:
-    """All chains, each brought up once. LaunchError: a program of one is not there."""
-    if "testpmd" in settings.chains:
-        third_party.check("testpmd")
-    result = LoadResult(machine=MachineSummary.this(len(machine.cpus)), most_mpps={}, rows=[])
+def compare(
+    name: str, settings: LoadSettings, machine: Machine, report: Callable[[str], None]
+) -> ChainLoads:
+    """The chain `name`, brought up once. LaunchError: a program of it is not there."""
     cpu = max(machine.cpus)
     with tempfile.TemporaryDirectory() as folder:
-        for name in settings.chains:
 
-            def make(name: str = name) -> LoadedChain:
-                if name == "testpmd":
-                    return third_party.third_party_chain(name, cpu, Path(folder))
-                return macswap_chain("bench-load", name, LENGTH, cpu)
+        def make() -> LoadedChain:
+            if name == TESTPMD:
+                return third_party.third_party_chain(name, cpu, Path(folder))
+            return macswap_chain("bench-load", name, LENGTH, cpu)
 
-            most, rows = brought_up(
-                make,
-                machine,
-                Options(costs="anew"),
-                report,
-                lambda run, name=name: _loads(run, name, settings, report),  # type: ignore[misc]
-            )
-            result.most_mpps[name] = most
-            result.rows += rows
-    return result
+        def measure(run: Run) -> ChainLoads:
+            return _loads(run, name, settings, report)
+
+        return brought_up(make, machine, Options(costs="anew"), report, measure)
 
 
 def _loads(
     run: Run, chain: str, settings: LoadSettings, report: Callable[[str], None]
-) -> tuple[float, list[LoadRow]]:
-    """What the chain passes at most, Mpps, and a row for each load and policy."""
+) -> ChainLoads:
     arms = _arms(run, chain, settings.max_delay_us)
     report(f"{chain}: what it passes at most")
     best = in_turn(run, arms[:1], _ROUNDS_AT_MOST, settings.window)
-    most = Quartiles.of(throughput(best, POLLING)).median
+    most = summarise_arm(best, POLLING).mpps.median
     rounds = order.balanced_rounds(len(arms), settings.rounds)
     rows: list[LoadRow] = []
     for load in settings.loads:
-        report(f"{chain}: {load:.0%} of {most:.2f} Mpps")
+        report(f"{chain}: {100 * load:g}% of {most:.2f} Mpps")
         offered = Offered(max(load * most * 1e6, _NEARLY_NOTHING), "constant")
         asked = [replace(arm, offered=offered) for arm in arms]
         windows = in_turn(run, asked, rounds, settings.window)
         rows += [row_of(chain, arm, load, windows, settings.max_delay_us) for arm in asked]
-    return most, rows
+    return ChainLoads(most, rows)
 
 
 def _arms(run: Run, chain: str, max_delay_us: float) -> list[Arm]:
@@ -127,7 +126,7 @@ def _arms(run: Run, chain: str, max_delay_us: float) -> list[Arm]:
         return replace(POLICIES["handover"], name=name, scheduler=own)
 
     arms = [handing_over(POLLING, 0.0), handing_over(SLEEPING, max_delay_us)]
-    if chain != "testpmd":  # it does not co-operate
+    if chain != TESTPMD:  # it does not co-operate
         arms.append(replace(POLICIES["cooperative"], name=COOPERATIVE))
     return arms
 
@@ -146,7 +145,7 @@ def row_of(chain: str, arm: Arm, load: float, rounds: Rounds, max_delay_us: floa
         policy=arm.name,
         max_delay_us=max_delay_us if arm.name == SLEEPING else 0.0,
         load=load,
-        offered_mpps=drops.offered / (summary.window_s * len(windows)) / 1e6,
+        offered_mpps=summary.offered_mpps,
         cpu_functions=functions.median,
         cpu_platform=platform.median,
         quartiles={"cpu_functions": functions, "cpu_platform": platform},

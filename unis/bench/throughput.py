@@ -243,7 +243,7 @@ class _CaseBench:
             yield_every=yield_every if yields else None,
             tried=dict(tried) if yields else None,
             costs_ns=self._costs[part],
-            offered_mpps=summary.drops.offered / summary.window_s / len(rounds) / 1e6,
+            offered_mpps=summary.offered_mpps,
             mpps=summary.mpps,
             ratio_to_cooperative=Ratio.of(ratio(rounds, name, COOPERATIVE, blocks)),
             ratio_to_fused=Ratio.of(ratio(rounds, name, FUSED, blocks)),

@@ -31,11 +31,10 @@ from unis.cli.terminal import moved, out, print_line, say, table_of, writable, w
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.alerts import Alerts
     from unis.bench.latency import LatencyResult, LatencyRow
-    from unis.bench.load import LoadRow
+    from unis.bench.load import LoadResult, LoadRow
     from unis.bench.throughput import ThroughputRow
     from unis.bench.unmodified import ChainResult
-    from unis.report.latency import LatencyCurve, Points
-    from unis.report.load import LoadPoint
+    from unis.report.curves import LatencyCurve, LoadCurve, Points
 
 _LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 _QUICK_LOADS = (0.2, 0.5, 0.8, 1.0)
@@ -202,20 +201,20 @@ def latency(
         window=window,
     )
     check_plots()
-    from unis.report.latency import picture
+    from unis.report import curves
 
     files = [writable(output / f"latency.{kind}") for kind in ("svg", "png", "json")]
     result = compare(settings, Machine.this(), say)
     _print_latency(result, wanted)
     for file in files[:2]:
-        picture(_curves(result, wanted), _points(result, wanted), file)
+        curves.latency(_curves(result, wanted), _points(result, wanted), file)
     write_result(files[2], result.model_dump_json(indent=2) + "\n")
     print_line("  ".join(map(str, files)), "bold")
 
 
 def _loads_of(text: str, least: int, most: int) -> tuple[float, ...]:
     try:
-        found = tuple(float(word) / 100 for word in text.split(","))
+        found = tuple(sorted({float(word) / 100 for word in text.split(",")}))
     except ValueError:
         found = ()
     if not found or not all(least <= 100 * load <= most for load in found):
@@ -415,10 +414,10 @@ def load(
     ] = None,
     max_delay: Annotated[
         float,
-        between(1, 2000, "µs that a packet may wait for functions that sleep (`max_delay_us`)."),
+        between(1, 2000, "Longest wait of a packet for functions that sleep, µs (`max_delay_us`)."),
     ] = 100,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer windows. Takes a minute and a half.")
+        bool, typer.Option("--quick", help="Half the windows. Takes two minutes.")
     ] = False,
     window: WindowOption = WINDOW,
     output: Annotated[
@@ -427,44 +426,54 @@ def load(
 ) -> None:
     """Measure the CPU that functions and platform use at each load, latency and loss.
 
-    Functions hand the CPU over: polling, and sleeping between packets. `cooperative` is beside
-    them. Windows alternate in one run of each chain. CPU time is what the kernel's scheduler counts
-    of the threads. Writes load.svg, load.png and results.json.
+    Compares three modes: hand-over with functions that poll, hand-over with functions that sleep
+    between packets, and `cooperative`. Their windows alternate in one run of each chain. CPU time
+    is what the kernel's scheduler counts of the threads. Writes load.svg, load.png and
+    results.json after each chain.
 
     Example: unis bench load --quick -o build/load
     """
-    from unis.bench.load import CHAINS, LOADS, LoadSettings, compare
+    from unis.bench.load import CHAINS, LOADS, TESTPMD, LoadResult, LoadSettings, compare
+    from unis.bench.third_party import check
+    from unis.measure.summary import MachineSummary
     from unis.plan.machine import Machine
     from unis.report import check_plots
 
+    names = words_of(chains, CHAINS, "--chains")
     settings = LoadSettings(
-        chains=words_of(chains, CHAINS, "--chains"),
         loads=_loads_of(loads, 0, 100) if loads else LOADS,
         max_delay_us=max_delay,
-        rounds=3 if quick else 9,
+        rounds=6 if quick else 12,
         window=window,
     )
     check_plots()
-    from unis.report.load import picture
+    from unis.report import curves
 
+    if TESTPMD in names:
+        check(TESTPMD)
     files = [writable(output / name) for name in ("load.svg", "load.png", "results.json")]
-    result = compare(settings, Machine.this(), say)
-    curves: dict[str, dict[str, list[LoadPoint]]] = {}
-    for chain in settings.chains:
-        rows = [row for row in result.rows if row.chain == chain]
-        _print_load(chain, result.most_mpps[chain], rows)
-        for row in rows:
-            curves.setdefault(chain, {}).setdefault(row.policy, []).append(
-                (
-                    row.load, row.cpu_functions, row.cpu_platform,
-                    row.latency_us["p50"], row.latency_us["p99"],
-                )
-            )  # fmt: skip
+    machine = Machine.this()
+    result = LoadResult(machine=MachineSummary.this(len(machine.cpus)), most_mpps={}, rows=[])
+    for name in names:
+        found = compare(name, settings, machine, say)
+        _print_load(name, found.most_mpps, found.rows)
+        result.most_mpps[name] = found.most_mpps
+        result.rows += found.rows
+        for file in files[:2]:  # what there is, if a later one fails
+            curves.load(_load_curves(result), file)
+        write_result(files[2], result.model_dump_json(indent=2) + "\n")
     print_disturbed(row.disturbed for row in result.rows)
-    for file in files[:2]:
-        picture(curves, file)
-    write_result(files[2], result.model_dump_json(indent=2) + "\n")
     print_line("  ".join(map(str, files)), "bold")
+
+
+def _load_curves(result: LoadResult) -> dict[str, dict[str, LoadCurve]]:
+    found: dict[str, dict[str, LoadCurve]] = {}
+    for row in result.rows:
+        us = row.latency_us
+        point = (row.load, row.cpu_functions, row.cpu_platform, us["p50"], us["p99"])
+        curves = found.setdefault(row.chain, {})
+        curves[row.policy] = (*curves.get(row.policy, ()), point)
+    return found
 
 
 def _print_load(chain: str, most: float, rows: list[LoadRow]) -> None:
@@ -473,7 +482,7 @@ def _print_load(chain: str, most: float, rows: list[LoadRow]) -> None:
     before = None
     for row in rows:
         table.add_row(
-            "" if row.load == before else f"{row.load:.0%}",
+            "" if row.load == before else f"{100 * row.load:g}%",
             row.policy,
             f"{row.cpu_functions:.1%}",
             f"{row.cpu_platform:.1%}",

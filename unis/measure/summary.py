@@ -31,6 +31,7 @@ class PolicySummary(BaseModel):
 
     mpps: Quartiles
     mean_mpps: float
+    offered_mpps: float
     ratio_to_cooperative: Paired | None  # None: co-operative is not there, or delivered nothing
     ratio_of_unis: Paired | None  # what UNiS delivered, by what this arm did
     windows_without_packets: int
@@ -116,16 +117,18 @@ def summarise_arm(rounds: Rounds, arm: str) -> PolicySummary:
     """All windows of one arm."""
     windows = [windows[arm] for windows in rounds if arm in windows]
     seconds = sum(window.window_ns for window in windows) / 1e9
+    offered = sum(window.offered for window in windows)
     dropped = sum(window.dropped for window in windows)
     return PolicySummary(
         mpps=Quartiles.of(throughput(rounds, arm)),
         mean_mpps=sum(window.delivered for window in windows) / seconds / 1e6,
+        offered_mpps=offered / seconds / 1e6,
         ratio_to_cooperative=ratio(rounds, arm, BASELINE),
         ratio_of_unis=ratio(rounds, SUBJECT, arm),
         windows_without_packets=sum(not window.delivered for window in windows),
         window_s=seconds / len(windows),
         drops=Drops(
-            offered=sum(window.offered for window in windows),
+            offered=offered,
             dropped=dropped,
             per_second=dropped / seconds,
         ),
