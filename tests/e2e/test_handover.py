@@ -58,29 +58,31 @@ def test_third_party_programs_hand_the_cpu_over(machine: Machine) -> None:
     machine.assert_clean()
 
 
-def packets_in_a_turn(machine: Machine) -> float:
-    """Of function b, the median of the turns of a while in which it took more than a burst.
+def packets_of_turns(machine: Machine) -> list[int]:
+    """Of function b, for each turn of a while in which it took more than a burst.
 
     Where the source gets no CPU for some milliseconds, thousands of turns are empty polls.
     """
     trace = machine.directory / "turns.json"
     machine.unis("trace", "-o", str(trace), "--seconds", "0.3")
-    turns = [
+    return [
         event["args"]["packets"]
         for event in json.loads(trace.read_text())["traceEvents"]
         if event["ph"] == "X" and event["name"] == "b" and event["args"]["packets"] > 64
     ]
-    return median(turns) if turns else 0.0
 
 
 def test_turns_are_as_long_as_the_budget(machine: Machine) -> None:
     # So slow that a look at the counters sees each turn, and the source keeps the rings full.
     functions = {name: macswap("10000", cost_ns=4500) for name in ("a", "b", "c")}
     machine.up(machine.chain_file(functions, scheduler={**HANDOVER, "quota": 128}))
-    assert 64 < packets_in_a_turn(machine) <= 128 + 64, "a burst more at most"
+    turns = packets_of_turns(machine)
+    assert len(turns) > 20, turns
+    # The engine sees two turns as one where it got no CPU meanwhile: beside compilers, a third.
+    assert median(turns) <= 128 + 64, f"a burst more at most: {turns}"
     assert machine.ps()["stats"]["cores"][0]["quota"] == 128
     machine.unis("apply", str(machine.chain_file(functions, scheduler=HANDOVER)))
-    machine.wait_for(lambda: packets_in_a_turn(machine) > 128 + 64, "longer turns")
+    machine.wait_for(lambda: median(packets_of_turns(machine) or [0]) > 128 + 64, "longer turns")
     assert machine.ps()["stats"]["cores"][0]["quota"] > 128
     machine.unis("policy", "unis", "--controller", "priority")
     assert machine.ps()["stats"]["cores"][0]["quota"] == 0
