@@ -74,9 +74,7 @@ NAMES = st.sampled_from(["fw", "nat", "ids", "lpm", "vpn", "dpi"])
 
 
 @st.composite
-def requests(
-    draw: st.DrawFn, *, ways: int = 15, bandwidth: bool = False
-) -> dict[str, CacheRequest]:
+def requests(draw: st.DrawFn, *, ways: int = 15) -> dict[str, CacheRequest]:
     """Some of which no cache of so many ways is too small for."""
     found: dict[str, CacheRequest] = {}
     left = ways
@@ -85,7 +83,6 @@ def requests(
             break
         count = draw(st.integers(1, left))
         left -= count
-        limit = draw(st.sampled_from([None, 10, 50])) if bandwidth else None
         share = draw(st.sampled_from([None, None, "core1", "core2"]))
-        found[name] = CacheRequest(count, bandwidth=limit, share=share)
+        found[name] = CacheRequest(count, share)
     return found

@@ -2,6 +2,7 @@
 
 import errno
 import tempfile
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from evaluation.emulation.machine import EmulatedMachine
 from evaluation.emulation.state import Fault
 from evaluation.emulation.tree import EmulatedTree
 from tests.python.isolating import AMD, CDP, PAPER, RICH, THREADS, masks, picture, requests, tree_of
@@ -21,8 +23,9 @@ from unis.isolate.info import read_info
 from unis.isolate.masks import is_valid
 from unis.isolate.plan import CachePlan, plan
 from unis.isolate.request import CacheRequest
+from unis.isolate.schemata import parse
 from unis.isolate.state import Record, foreign_groups
-from unis.isolate.tree import TreeError, control_groups, tasks
+from unis.isolate.tree import TreeError, control_groups, inside, tasks
 
 # Each command of an emulated tree replaces a file, for which a disk takes milliseconds.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
@@ -82,10 +85,10 @@ class Watched:
             self._see_that_none_overlap(sorted(used), command)
 
     def _see_that_none_overlap(self, names: list[str], command: str) -> None:
-        of = {name: next(masks(self._tree.read(f"{name}/schemata"))) for name in names}
-        for at, first in enumerate(names):
-            for second in names[at + 1 :]:
-                assert not of[first] & of[second], f"{first} and {second} after {command}"
+        of = {name: parse(self._tree.read(f"{name}/schemata"))["L3"] for name in names}
+        for first, second in combinations(names, 2):
+            for domain, mask in of[first].items():
+                assert not mask & of[second][domain], f"{first} and {second} after {command}"
 
 
 def planned(
@@ -127,17 +130,40 @@ def test_classes_masks_and_threads(tmp_path: Path) -> None:
 
 def test_the_same_again_writes_nothing(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path, RICH), Kept()
-    asked = {
-        "fw": CacheRequest(4, l2=2, bandwidth=50),
-        "nat": CacheRequest({0: 6}),
-        "ids": CacheRequest(2, share="nat2"),
-    }
+    asked = {"fw": CacheRequest(4), "nat": CacheRequest(6), "ids": CacheRequest(2, share="nat2")}
     of = planned(tree, asked)
     first = apply(of, tree, kept, threads=threads_of(of))
     watched = Watched(tree)
     again = apply(of, watched, kept, first, threads_of(of))
     assert watched.commands == []
     assert again == first
+
+
+def test_l2_and_bandwidth_are_as_others_set_them(tmp_path: Path) -> None:
+    tree, kept = tree_of(tmp_path, RICH), Kept()
+    for group in ("theirs", "unis-nat"):  # the second of somebody who has left
+        tree.make(group)
+    rest = {
+        "": "L2:0=ff;1=3f;2=ff;3=ff\nMB:0=100;1=50",
+        "theirs": "L2:0=f;1=ff;2=ff;3=ff\nMB:0=20;1=100",
+        "unis-nat": "L2:0=ff;1=ff;2=3;3=ff\nMB:0=30;1=100",
+    }
+    for group, lines in rest.items():
+        tree.write(inside(group, "schemata"), f"{lines}\n")
+    before = picture(tree)
+    apply(planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(5)}), tree, kept)
+    new = "L2:0=ff;1=ff;2=ff;3=ff\nMB:0=100;1=100"
+    assert {group: without_l3(tree, group) for group in (*rest, "unis-fw")} == {
+        **rest, "unis-fw": new,
+    }  # fmt: skip
+    tree.write("schemata", "L2:0=3\nMB:0=70\n")  # by somebody, whom undoing overrules
+    assert undo(tree, kept.record) == []
+    assert picture(tree) == before
+
+
+def without_l3(tree: EmulatedTree, group: str) -> str:
+    lines = map(str.strip, tree.read(inside(group, "schemata")).splitlines())
+    return "\n".join(line for line in lines if not line.startswith("L3"))
 
 
 MACHINES = st.sampled_from([PAPER, RICH, AMD, CDP])
@@ -156,8 +182,11 @@ def test_undo_after_apply_is_the_identity(data: st.DataObject) -> None:
         tree.write("theirs/tasks", "100,101\n")
         if data.draw(st.booleans()):
             tree.make("unis-fw")  # of somebody who has left
+        if machine is RICH:
+            for at, name in enumerate(["", *control_groups(tree)]):
+                tree.write(inside(name, "schemata"), f"L2:{at}=3c\nMB:0={10 + 10 * at}\n")
         before = picture(tree)
-        asked = [data.draw(requests(ways=12, bandwidth=machine is RICH)) for _ in range(2)]
+        asked = [data.draw(requests(ways=12)) for _ in range(2)]
         record: Record | None = None
         there: CachePlan | None = None
         for one in asked:
@@ -192,12 +221,12 @@ FAULTS = st.builds(
 
 
 @settings(max_examples=scaled(40), deadline=None)
-@given(requests(ways=17), requests(ways=17), st.data())
+@given(requests(ways=18), requests(ways=18), st.data())
 def test_from_plan_to_plan_no_thread_is_without_a_class_and_no_two_overlap(
     first: dict[str, CacheRequest], second: dict[str, CacheRequest], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        tree, kept = tree_of(Path(folder)), Kept()
+        tree, kept = tree_of(Path(folder), data.draw(st.sampled_from([PAPER, RICH]))), Kept()
         of = planned(tree, first)
         record = apply(of, tree, kept, threads=threads_of(of))
         previous = of.schemata if data.draw(st.booleans()) else None
@@ -206,10 +235,24 @@ def test_from_plan_to_plan_no_thread_is_without_a_class_and_no_two_overlap(
         watched = Watched(tree, tuple(THREADS))
         apply(then, watched, kept, record, threads_of(then))
         for one in then.classes:
-            assert tree.read(f"{one.name}/schemata") == f"L3:0={one.schemata['L3'][0]:x}\n"
+            assert parse(tree.read(f"{one.name}/schemata"))["L3"] == one.schemata["L3"]
         for name, place in then.places.items():
             if place:
                 assert set(threads_of(then)[name]) <= set(tasks(tree, place))
+
+
+@pytest.mark.parametrize("machine", [PAPER, RICH], ids=["one cache", "two caches"])
+def test_classes_change_places_without_overlapping(
+    tmp_path: Path, machine: EmulatedMachine
+) -> None:
+    tree, kept = tree_of(tmp_path, machine), Kept()
+    of = planned(tree, {"fw": CacheRequest(12), "nat": CacheRequest(4)})
+    record = apply(of, tree, kept, threads=threads_of(of))
+    then = planned(tree, {"fw": CacheRequest(4), "nat": CacheRequest(12)})
+    apply(then, Watched(tree, tuple(THREADS)), kept, record, threads_of(then))
+    for name, mask in (("unis-nat", 0xFFF), ("unis-fw", 0xF000)):
+        found = parse(tree.read(f"{name}/schemata"))["L3"]
+        assert found == dict.fromkeys(found, mask)
 
 
 def test_a_stranger_s_group_of_our_name_is_refused(tmp_path: Path) -> None:

@@ -42,6 +42,17 @@ def test_classes_are_shown_and_called_emulated() -> None:
     assert shown["classes"][1]["schemata"] == {"L3": {"0": 31}}
 
 
+def test_what_others_limit_is_shown() -> None:
+    tree = tree_of(folder(), RICH)
+    tree.make("theirs")
+    tree.write("theirs/schemata", "L2:3=f\nMB:1=20\n")
+    code, text = evaluation("cache")
+    assert code == 0
+    theirs = [line for line in text.splitlines() if "theirs" in line]
+    assert sum("····████" in line for line in theirs) == 1, "of four L2 caches"
+    assert sum("bandwidth 20" in line for line in theirs) == 2, "of the L2 and the L3 1"
+
+
 def test_an_emulation_begins_as_this_machine(tmp_path: Path) -> None:
     code, text = evaluation("cache")
     assert code == 0

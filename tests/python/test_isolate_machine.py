@@ -16,7 +16,7 @@ from unis.isolate.hardware import (
     read_msr,
     vendor,
 )
-from unis.isolate.info import EIGHTHS, MIBPS, PERCENT, CacheInfo, read_info
+from unis.isolate.info import EIGHTHS, MIBPS, PERCENT, Bandwidth, CacheInfo, read_info
 from unis.isolate.tree import KernelTree, NoTreeError, TreeError, control_groups, kernel_tree, tasks
 
 
@@ -61,8 +61,7 @@ def test_a_xeon(tmp_path: Path) -> None:
     assert l3.bit_usage[1] == "XXSSSSSSSSS"
     assert l3.io_alloc == "", "a file that an older kernel has not"
     assert info.num_closids == 8
-    assert info.bandwidth
-    assert (info.bandwidth.unit, info.bandwidth.most) == (PERCENT, 100)
+    assert info.bandwidth == Bandwidth(8, 10, 10, PERCENT)
     assert info.monitoring
     assert info.monitoring.features == ("llc_occupancy", "mbm_total_bytes")
     assert info.monitoring.domains == (0, 1)
@@ -74,7 +73,7 @@ def test_amd_limits_bandwidth_in_eighths_of_a_gigabyte(tmp_path: Path) -> None:
     files = XEON | {"schemata": "MB:0=2048\nL3:0=ffff\n", "size": "MB:0=2048\nL3:0=33554432\n"}
     info = read_info(KernelTree(written(tmp_path, files)))
     assert info.bandwidth
-    assert (info.bandwidth.unit, info.bandwidth.most) == (EIGHTHS, 2048)
+    assert info.bandwidth.unit == EIGHTHS
 
 
 def test_mount_options(tmp_path: Path) -> None:

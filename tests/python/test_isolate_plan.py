@@ -19,11 +19,10 @@ from unis.isolate.state import EXCLUSIVE, GroupState
 
 
 def info_of(
-    ways: int = 20, shareable: int = 0xC0000, closids: int = 16, least: int = 1
+    shareable: int = 0xC0000, closids: int = 16, least: int = 1, domains: tuple[int, ...] = (0,)
 ) -> CacheInfo:
-    l3 = CacheResource(
-        "L3", (1 << ways) - 1, least, closids, (0,), shareable, way_bytes={0: 1 << 20}
-    )
+    way_bytes = dict.fromkeys(domains, 1 << 20)
+    l3 = CacheResource("L3", (1 << 20) - 1, least, closids, domains, shareable, way_bytes=way_bytes)
     return CacheInfo({"L3": l3})
 
 
@@ -43,30 +42,40 @@ def refused(*asked: Any, **more: Any) -> str:
     return str(caught.value)
 
 
+IO_MASKS = st.sampled_from([0xC0000, 0x3, 0x600])
+
+
 @settings(max_examples=scaled(300))
-@given(requests(ways=17), st.randoms(), st.sampled_from([0xC0000, 0x3, 0x600]))
+@given(requests(ways=18), st.randoms(), IO_MASKS, IO_MASKS)
 def test_masks_are_disjoint_neighbours_and_not_io_s(
-    asked: dict[str, CacheRequest], random: Any, shareable: int
+    asked: dict[str, CacheRequest], random: Any, first: int, second: int
 ) -> None:
-    info = info_of(shareable=shareable)
+    """In each of two caches, of which I/O has different ways."""
+    info = info_of(shareable=first & second, domains=(0, 1))
+    io = IoWays("ddio", "", {0: first, 1: second})
     try:
-        of = plan(asked, info)
+        of = plan(asked, info, io)
     except PlanError:
-        assert shareable == 0x600, "only with I/O's ways in the middle may a class find no room"
+        middle = 0x600 in (first, second)
+        assert middle, "only with I/O's ways in the middle may a class find no room"
         return
     order = list(asked.items())
     random.shuffle(order)
-    assert plan(dict(order), info) == of, "the order of the requests does not matter"
-    found = masks_of(of) if of.classes else {}
-    used = 0
-    for name, mask in found.items():
-        assert is_valid(mask), name
-        assert not mask & (used | shareable)
-        used |= mask
+    assert plan(dict(order), info, io) == of, "the order of the requests does not matter"
+    total = sum(request.ways for request in asked.values())
+    for domain, io_mask in io.masks.items() if of.classes else ():
+        found = masks_of(of, domain=domain)
+        if total == 18:
+            assert found.pop("") == io_mask, "functions have all others"
+        used = 0
+        for name, mask in found.items():
+            assert is_valid(mask), name
+            assert not mask & (used | io_mask)
+            used |= mask
+        for one in of.classes:
+            ways = sum(asked[name].ways for name in one.members)
+            assert found[one.name].bit_count() == ways
     for one in of.classes:
-        assert one.schemata["L3"][0].bit_count() == sum(
-            asked[name].ways("L3", 0) for name in one.members
-        )
         assert one.name in (f"unis-{one.members[0]}", "unis-core1", "unis-core2")
     assert {*of.places} == {*asked}
 
@@ -75,8 +84,7 @@ def test_the_paper_s_server_full(tmp_path: Path) -> None:
     """18 ways for functions, and everybody else is left with those of I/O, which is said."""
     info = of_machine(tmp_path, PAPER)
     asked = {f"nf{at}": CacheRequest(2) for at in range(9)}
-    assert "18 ways of L3 0 are asked for" in refused(asked, info)
-    of = plan(asked, info, io_ways(info, {}, ""), default_ways=0)
+    of = plan(asked, info, io_ways(info, {}, ""))
     assert masks_of(of)[""] == 0xC0000
     assert of.notes == (
         "everybody else shares the ways of I/O in L3 0, for functions have all others",
@@ -85,9 +93,8 @@ def test_the_paper_s_server_full(tmp_path: Path) -> None:
 
 def test_what_is_asked_and_what_there_is() -> None:
     info = info_of()
-    assert refused({"fw": CacheRequest(12), "nat": CacheRequest(6)}, info) == (
-        "18 ways of L3 0 are asked for (fw 12, nat 6) and 1 for everybody else; of its 20 ways 18 "
-        "are free (2 are I/O's)"
+    assert refused({"fw": CacheRequest(12), "nat": CacheRequest(7)}, info) == (
+        "19 ways of L3 0 are asked for (fw 12, nat 7); of its 20 ways 18 are free (2 are I/O's)"
     )
     assert "a class needs neighbours, and those are 9, 9" in refused(
         {"fw": CacheRequest(10)}, info_of(shareable=0x600)
@@ -98,21 +105,15 @@ def test_what_is_asked_and_what_there_is() -> None:
     assert "fw asks for ways of L3, and this machine cannot allocate L3" in refused(
         {"fw": CacheRequest(1)}, CacheInfo()
     )
-    assert "fw asks for ways of L3 7, and there is L3 0" in refused(
-        {"fw": CacheRequest({7: 1})}, info
-    )
     assert "fw asks for -1 ways of L3" in refused({"fw": CacheRequest(-1)}, info)
     assert "`a/b` names no class" in refused({"a/b": CacheRequest(1)}, info)
-    assert "fw has a limit on memory bandwidth, and this machine has none" in refused(
-        {"fw": CacheRequest(1, bandwidth=50)}, info
-    )
     assert "b shares the class a, which is that of another alone" in refused(
         {"a": CacheRequest(1), "b": CacheRequest(1, share="a")}, info
     )
 
 
 def test_nothing_left_for_everybody_else() -> None:
-    told = refused({"fw": CacheRequest(20)}, info_of(shareable=0), default_ways=0)
+    told = refused({"fw": CacheRequest(20)}, info_of(shareable=0))
     assert "nothing of L3 0 is left for everybody else" in told
 
 
@@ -124,17 +125,19 @@ def test_who_asks_for_nothing_is_as_everybody_else() -> None:
 
 def test_domains_are_divided_one_by_one(tmp_path: Path) -> None:
     info = of_machine(tmp_path, RICH)
-    of = plan(
-        {"fw": CacheRequest({0: 4}, l2={1: 3}), "nat": CacheRequest({1: 5}, bandwidth=45)}, info
-    )
-    assert masks_of(of, domain=0) == {"unis-fw": 0xF, "unis-nat": 0x3FFF0, "": 0x3FFF0}
-    assert masks_of(of, domain=1) == {"unis-nat": 0x1F, "unis-fw": 0x3FFE0, "": 0x3FFE0}
-    assert masks_of(of, "L2", 1) == {"unis-fw": 0x7, "unis-nat": 0xF8, "": 0xF8}
-    limits = {one.name: one.schemata["MB"][0] for one in of.classes}
-    assert limits == {"unis-fw": 100, "unis-nat": 50}
-    assert "nat may take 50 %, the step above 45" in of.notes
-    assert "MB" not in of.default, "everybody else's bandwidth is not ours"
-    assert "10 to 100 can be" in refused({"fw": CacheRequest(1, bandwidth=5)}, info)
+    foreign = {"db": GroupState({"L3": {0: 0xF, 1: 0x3FC00}}, EXCLUSIVE)}
+    asked = {"fw": CacheRequest(4), "nat": CacheRequest(5)}
+    of = plan(asked, info, foreign=foreign)
+    assert masks_of(of, domain=0) == {"unis-nat": 0x1F0, "unis-fw": 0x1E00, "": 0x3E000}
+    assert masks_of(of, domain=1) == {"unis-nat": 0x1F, "unis-fw": 0x1E0, "": 0x200}
+    # A class keeps its ways in one cache also where it cannot in another.
+    previous = {"unis-nat": {"L3": {0: 0x3E000, 1: 0x7C00}}}
+    of = plan(asked, info, foreign=foreign, previous=previous)
+    assert [of.classes[1].schemata["L3"][domain] for domain in (0, 1)] == [0x3E000, 0x1F]
+    for schemata in (of.default, *of.schemata.values()):
+        assert [*schemata] == ["L3"], "L2 and bandwidth are not ours"
+    told = refused({"fw": CacheRequest(11)}, info, foreign=foreign)
+    assert "11 ways of L3 1 are asked for (fw 11); of its 20 ways 10 are free" in told
 
 
 def test_code_and_data_are_alike(tmp_path: Path) -> None:
@@ -156,7 +159,7 @@ def test_beside_foreign_groups() -> None:
     exclusive = {"db": GroupState({"L3": {0: 0xF}}, EXCLUSIVE)}
     of = plan({"fw": CacheRequest(4)}, info_of(), foreign=exclusive)
     assert masks_of(of)["unis-fw"] == 0xF0
-    told = refused({"fw": CacheRequest(14)}, info_of(), foreign=exclusive)
+    told = refused({"fw": CacheRequest(15)}, info_of(), foreign=exclusive)
     assert "of its 20 ways 14 are free (2 are I/O's, 4 the group db's)" in told
     everywhere = {"db": GroupState({"L3": {0: 0xFFFFF}})}
     of = plan({"fw": CacheRequest(4)}, info_of(), foreign=everywhere)

@@ -276,7 +276,7 @@ class Agent:
         requests = _requests(duties, self._notes.on_demand)
         ours = {*self._ours(), *(GROUP_PREFIX + name for name in requests)}
         made = plan(
-            requests, info, self._io, default_ways=0,
+            requests, info, self._io,
             foreign=foreign_groups(self._tree, ours), previous=self._preferred(duties, info),
         )  # fmt: skip
         threads = {name: sample.threads for name, sample in samples.items() if name in made.places}
@@ -315,11 +315,11 @@ def _deciding(state: OnDemandState, fresh: Iterable[str]) -> Iterable[str]:
 
 
 def _requests(duties: Duties, state: OnDemandState) -> dict[str, CacheRequest]:
-    requests = {name: CacheRequest(l3=duty.ways) for name, duty in duties.reserved.items()}
+    requests = {name: CacheRequest(duty.ways) for name, duty in duties.reserved.items()}
     for number, clos in enumerate(state.shares.classes):
         shared = f"{ON_DEMAND}-{number}" if len(clos.members) > 1 else None
         for at, name in enumerate(clos.members):
-            requests[name] = CacheRequest(l3=0 if at else clos.ways, share=shared)
+            requests[name] = CacheRequest(0 if at else clos.ways, shared)
     return requests
 
 

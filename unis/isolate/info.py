@@ -47,9 +47,7 @@ class Bandwidth:
     num_closids: int
     min_bandwidth: int
     bandwidth_gran: int
-    domains: tuple[int, ...]
     unit: str = PERCENT
-    most: int = 100  # no limit
 
 
 @dataclass(frozen=True)
@@ -138,18 +136,16 @@ def _cache(
 
 
 def _bandwidth(tree: Tree, now: Mapping[int, int]) -> Bandwidth:
-    most, unit = 100, PERCENT
+    unit = PERCENT
     if "mba_MBps" in tree.options():
-        most, unit = (1 << 32) - 1, MIBPS
-    elif max(now.values(), default=0) > most:  # AMD's, of which the default is the most
-        most, unit = max(now.values()), EIGHTHS
+        unit = MIBPS
+    elif max(now.values(), default=0) > 100:  # AMD's, of which the default is the most
+        unit = EIGHTHS
     return Bandwidth(
         num_closids=int(tree.read("info/MB/num_closids")),
         min_bandwidth=int(tree.read("info/MB/min_bandwidth")),
         bandwidth_gran=max(1, int(tree.read("info/MB/bandwidth_gran"))),
-        domains=tuple(sorted(now)),
         unit=unit,
-        most=most,
     )
 
 

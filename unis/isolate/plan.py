@@ -1,27 +1,20 @@
 """Requests and a machine become masks of classes. Pure; the order of the requests does not matter.
 
 Ways for I/O stay free of functions (ResQ, section 4: DMA's ways are not CAT's to give). The root's
-class has what is left. Two classes overlap only in a cache of which one asks for nothing.
+class has what is left, else it shares the ways of I/O.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unis.isolate.hardware import IoWays
-from unis.isolate.info import (
-    IO_ALLOC_DISABLED,
-    IO_ALLOC_ENABLED,
-    Bandwidth,
-    CacheInfo,
-    CacheResource,
-)
+from unis.isolate.info import IO_ALLOC_DISABLED, IO_ALLOC_ENABLED, CacheInfo, CacheResource
 from unis.isolate.masks import lay_out, longest_run, mask_of, runs, union
 from unis.isolate.request import GROUP_PREFIX, CacheRequest, ClassRequest, PlanError, classes_of
-from unis.isolate.schemata import BANDWIDTH, Schemata
+from unis.isolate.schemata import Schemata
 from unis.isolate.state import EXCLUSIVE, GroupState
 from unis.isolate.tree import MON_GROUPS, inside
 
-LEVELS = ("L3", "L2")
 _NO_IO = IoWays("none", "no ways for DMA are known")
 
 
@@ -58,40 +51,37 @@ def plan(
     io: IoWays = _NO_IO,
     *,
     io_alloc: int | None = None,
-    default_ways: int = 1,
     foreign: Mapping[str, GroupState] | None = None,
     previous: Mapping[str, Schemata] | None = None,
 ) -> CachePlan:
     """The plan for all requests; PlanError says what was asked and what there is.
 
-    `io_alloc`: ways that resctrl gives to I/O. `default_ways`: of everybody else, at the least;
-    with 0 those may be left with the ways of I/O. `foreign`: groups of others, by name.
-    `previous`: of groups; one whose ways are as many as before keeps them if it can.
+    `io_alloc`: ways that resctrl gives to I/O. `foreign`: groups of others, by name. `previous`: of
+    groups; one whose ways are as many as before keeps them if it can.
     """
     foreign = foreign or {}
     notes: list[str] = []
     classes = classes_of(requests)
     if io_alloc is not None:
         io = _given_to_io(info, io_alloc)
-    levels = [level for level in LEVELS if any(clos.uses(level) for clos in classes)]
-    for level in levels:
-        _check_level(info, level, classes)
-    limits = _limits(info.bandwidth, classes, notes)
+    resources = info.of_level("L3")
+    if classes and not resources:
+        raise PlanError(
+            f"{classes[0].name} asks for ways of L3, and this machine cannot allocate L3 (`unis "
+            "doctor` tells what it can)"
+        )
     _count_classes(info, classes, foreign, io_alloc is not None)
 
-    schemata: dict[str, dict[str, dict[int, int]]] = {
-        group: {} for group in (*(clos.group for clos in classes), "")
+    groups = [*(clos.group for clos in classes), ""]
+    masks: dict[str, dict[int, int]] = {group: {} for group in groups}  # by cache ID
+    for domain in resources[0].domains if classes else ():
+        cache = _Cache(resources, domain, io, foreign, notes)
+        for group, mask in cache.divide(classes, previous or {}).items():
+            masks[group][domain] = mask
+    schemata: dict[str, Schemata] = {
+        group: dict.fromkeys((resource.name for resource in resources), values)
+        for group, values in masks.items()
     }
-    for level in levels:
-        resources = info.of_level(level)
-        for domain in resources[0].domains:
-            cache = _Cache(resources, level, domain, io, foreign, notes)
-            masks = cache.divide(classes, default_ways, previous or {})
-            for group, mask in masks.items():
-                for resource in resources:
-                    schemata[group].setdefault(resource.name, {})[domain] = mask
-    for group, limit in limits.items():
-        schemata[group][BANDWIDTH] = limit
     monitors = _monitors(info, classes, foreign, notes)
     places = dict.fromkeys(requests, "")
     for clos in classes:
@@ -105,7 +95,7 @@ def plan(
         classes=tuple(
             ClassPlan(
                 name=clos.group,
-                members=tuple(sorted(clos.members)),
+                members=clos.members,
                 schemata=schemata[clos.group],
                 monitors=monitors.get(clos.group, ()),
             )
@@ -125,17 +115,16 @@ class _Cache:
     def __init__(
         self,
         resources: Sequence[CacheResource],
-        level: str,
         domain: int,
         io: IoWays,
         foreign: Mapping[str, GroupState],
         notes: list[str],
     ) -> None:
         self._resource = resources[0]
-        self._level, self._domain, self._name = level, domain, f"{level} {domain}"
+        self._domain, self._name = domain, f"L3 {domain}"
         self._least = max(resource.least for resource in resources)
         self._io = union(resource.shareable_bits for resource in resources)
-        self._io |= io.masks.get(domain, 0) if level == "L3" else 0
+        self._io |= io.masks.get(domain, 0)
         self._foreign = {name: state.mask(resources, domain) for name, state in foreign.items()}
         self._taken = {
             name: mask for name, mask in self._foreign.items() if foreign[name].mode == EXCLUSIVE
@@ -143,26 +132,18 @@ class _Cache:
         self._notes = notes
 
     def divide(
-        self,
-        classes: Sequence[ClassRequest],
-        default_ways: int,
-        previous: Mapping[str, Schemata],
+        self, classes: Sequence[ClassRequest], previous: Mapping[str, Schemata]
     ) -> dict[str, int]:
         """A mask for each group, the root's among them."""
         sizes = self._sizes(classes)
         free = self._resource.cbm_mask & ~self._io & ~union(self._taken.values())
-        rest = max(default_ways, self._least) if default_ways else 0
-        masks = lay_out(
-            sizes | ({"": rest} if rest else {}),
-            free,
-            {
-                name: schemata.get(self._resource.name, {}).get(self._domain, 0)
-                for name, schemata in previous.items()
-            },
-        )
+        before = {
+            name: schemata.get(self._resource.name, {}).get(self._domain, 0)
+            for name, schemata in previous.items()
+        }
+        masks = lay_out(sizes, free, before)
         if masks is None:
-            raise PlanError(self._too_many(sizes, rest, free))
-        masks.pop("", None)
+            raise PlanError(self._too_many(sizes, free))
         ours = union(masks.values())
         default = self._default(free & ~ours)
         for name, mask in sorted(self._foreign.items()):
@@ -171,19 +152,16 @@ class _Cache:
                     f"the group {name}, which is not UNiS', has ways {mask & ours:x} of "
                     f"{self._name} too: what is there is not isolated from it"
                 )
-        return {clos.group: masks.get(clos.group, default) for clos in classes} | {"": default}
+        return masks | {"": default}
 
     def _sizes(self, classes: Sequence[ClassRequest]) -> dict[str, int]:
-        sizes = {}
         for clos in classes:
-            if ways := clos.ways(self._level, self._domain):
-                sizes[clos.group] = max(ways, self._least)
-                if ways < self._least:
-                    self._notes.append(
-                        f"{clos.name} asks for {ways} way of {self._level} and gets {self._least}, "
-                        "the fewest that a class may have here"
-                    )
-        return sizes
+            if clos.ways < self._least:
+                self._notes.append(
+                    f"{clos.name} asks for {clos.ways} way of L3 and gets {self._least}, the "
+                    "fewest that a class may have here"
+                )
+        return {clos.group: max(clos.ways, self._least) for clos in classes}
 
     def _default(self, left: int) -> int:
         """The root's: the most neighbouring ways that nobody has, else those of I/O."""
@@ -201,45 +179,26 @@ class _Cache:
             "ask for a way less"
         )
 
-    def _too_many(self, sizes: Mapping[str, int], rest: int, free: int) -> str:
+    def _too_many(self, sizes: Mapping[str, int], free: int) -> str:
         listed = ", ".join(
             f"{name.removeprefix(GROUP_PREFIX)} {ways}" for name, ways in sorted(sizes.items())
         )
         asked = sum(sizes.values())
         sentence = (
-            f"{asked} ways of {self._name} are asked for ({listed}) and {rest} for everybody "
-            f"else; of its {self._resource.ways} ways {free.bit_count()} are free"
+            f"{asked} ways of {self._name} are asked for ({listed}); of its "
+            f"{self._resource.ways} ways {free.bit_count()} are free"
         )
         held = [f"{self._io.bit_count()} are I/O's"] if self._io else []
         held += [f"{mask.bit_count()} the group {name}'s" for name, mask in self._taken.items()]
         if held:
             sentence += f" ({', '.join(held)})"
-        if asked + rest <= free.bit_count():
+        if asked <= free.bit_count():
             lengths = ", ".join(str(length) for _, length in runs(free))
             sentence += f", but a class needs neighbours, and those are {lengths}"
         return sentence
 
 
 # ---------------------------------------------------------------- what the machine has
-
-
-def _check_level(info: CacheInfo, level: str, classes: Sequence[ClassRequest]) -> None:
-    """PlanError if ways that are asked for do not exist."""
-    resources = info.of_level(level)
-    for clos in classes:
-        for name, request in clos.members.items():
-            if not resources and request.uses(level):
-                raise PlanError(
-                    f"{name} asks for ways of {level}, and this machine cannot allocate {level} "
-                    "(`unis doctor` tells what it can)"
-                )
-            ways = request.of_level(level)
-            asked = set() if isinstance(ways, int) else set(ways)
-            if resources and (unknown := asked - {*resources[0].domains}):
-                known = ", ".join(map(str, sorted(resources[0].domains)))
-                raise PlanError(
-                    f"{name} asks for ways of {level} {min(unknown)}, and there is {level} {known}"
-                )
 
 
 def _given_to_io(info: CacheInfo, ways: int) -> IoWays:
@@ -259,34 +218,6 @@ def _given_to_io(info: CacheInfo, ways: int) -> IoWays:
     mask = mask_of(l3.ways - ways, ways)
     told = "DMA fills the ways that io_alloc gives it"
     return IoWays("io_alloc", told, dict.fromkeys(l3.domains, mask), dict(l3.way_bytes))
-
-
-def _limits(
-    bandwidth: Bandwidth | None, classes: Sequence[ClassRequest], notes: list[str]
-) -> dict[str, dict[int, int]]:
-    """By group and cache ID, of all classes; empty if nobody asks for a limit."""
-    limited = [clos for clos in classes if clos.bandwidth is not None]
-    if not limited:
-        return {}
-    if bandwidth is None:
-        raise PlanError(
-            f"{limited[0].name} has a limit on memory bandwidth, and this machine has none (MBA) "
-            "(`unis doctor` tells what it has)"
-        )
-    limits = {}
-    for clos in classes:
-        limit = bandwidth.most if clos.bandwidth is None else clos.bandwidth
-        if not bandwidth.min_bandwidth <= limit <= bandwidth.most:
-            raise PlanError(
-                f"{clos.name} may take {limit} {bandwidth.unit} of memory bandwidth: "
-                f"{bandwidth.min_bandwidth} to {bandwidth.most} can be"
-            )
-        step = bandwidth.bandwidth_gran
-        rounded = min(bandwidth.most, -(-limit // step) * step)
-        if rounded != limit:
-            notes.append(f"{clos.name} may take {rounded} {bandwidth.unit}, the step above {limit}")
-        limits[clos.group] = dict.fromkeys(bandwidth.domains, rounded)
-    return limits
 
 
 def other_classes(info: CacheInfo, foreign: Iterable[str], *, io: bool = False) -> list[str]:
@@ -320,7 +251,7 @@ def _monitors(
     if info.monitoring is None:
         return {}
     shared = {
-        clos.group: tuple(GROUP_PREFIX + name for name in sorted(clos.members))
+        clos.group: tuple(GROUP_PREFIX + name for name in clos.members)
         for clos in classes
         if len(clos.members) > 1
     }

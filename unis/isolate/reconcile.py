@@ -95,12 +95,10 @@ class _Reconciliation:
                 return  # code and data of one cache have it together
 
     def _move_masks(self, staying: Mapping[str, GroupState]) -> None:
-        info = read_info(self._tree)
-        for level in ("L3", "L2"):
-            resources = info.of_level(level)
-            for domain in resources[0].domains if resources else ():
-                with self._step():
-                    self._move(staying, resources, domain)
+        resources = read_info(self._tree).of_level("L3")
+        for domain in resources[0].domains if resources else ():
+            with self._step():
+                self._move(staying, resources, domain)
 
     def _move(
         self, staying: Mapping[str, GroupState], resources: tuple[CacheResource, ...], domain: int
@@ -154,7 +152,7 @@ class _Reconciliation:
     # ------------------------------------------------------------- groups
 
     def _finish(self, name: str) -> None:
-        """What a group still lacks: bandwidth, a new group's masks, MON groups."""
+        """What a group still lacks: a new group's masks, others' L2 and bandwidth, MON groups."""
         wanted, now = self._wanted.groups[name], read_group(self._tree, name)
         if left := changes(now.schemata, wanted.schemata):
             self._tree.write(inside(name, "schemata"), format_lines(left))
