@@ -132,7 +132,8 @@ def seconds_of(case: Case, extent: Extent) -> float:
     """The estimated time of the measurement."""
     windows = sum(len(names) * _rounds(case, name, extent) for name, names in case.sets.items())
     slow = any(arms.RR in names for names in case.sets.values()) and not case.key.endswith(SHORT)
-    return 3.6 + windows * (SETTLE_SECONDS + extent.window) + (6.0 if slow else 0.0)
+    settle = min(SETTLE_SECONDS, extent.window)
+    return 3.6 + windows * (settle + extent.window) + (6.0 if slow else 0.0)
 
 
 def measure(

@@ -47,6 +47,7 @@ def test_rounds_are_whole_squares(arms: int, wanted: int) -> None:
 
 def test_a_window_of_rr_holds_whole_cycles() -> None:
     assert span_of(Arm("unis"), 0.2, 3, 0.1) == Span(SETTLE_SECONDS, 0.2)
+    assert span_of(Arm("unis"), 0.02, 3, 0.1) == Span(0.02, 0.02)
     rr = span_of(Arm("rr"), 0.2, 3, 0.1)
     assert rr.settle == pytest.approx(0.3)
     assert rr.window == pytest.approx(0.9)

@@ -94,10 +94,11 @@ Rounds = list[dict[str, pb.MeasureReply]]
 def span_of(arm: Arm, window: float, functions_per_cpu: int, rr_slice: float) -> Span:
     """Long enough for the arm: under rr each function runs for `rr_slice` seconds in a cycle.
 
-    A window of rr is a whole number of cycles, three at least, after one to settle.
+    A window of rr is a whole number of cycles, three at least, after one to settle. Any other arm
+    settles for SETTLE_SECONDS, but for no longer than the window.
     """
     if arm.policy != "rr":
-        return Span(SETTLE_SECONDS, window)
+        return Span(min(SETTLE_SECONDS, window), window)
     cycle = functions_per_cpu * rr_slice
     cycles = max(_RR_CYCLES, math.ceil(window / cycle))
     return Span(max(SETTLE_SECONDS, cycle), cycles * cycle)
