@@ -398,6 +398,16 @@ def test_a_restart_drops_no_class(tmp_path: Path) -> None:
     assert picture(server.tree) == before
 
 
+def test_a_group_of_somebody_else_with_the_same_ways_is_told_once(tmp_path: Path) -> None:
+    server = Server(tmp_path, Functions(NEEDS, TIDS))
+    server.tree.make("db")  # its mask has all ways
+    agent = server.agent()
+    for _ in range(3):
+        agent.tick(Duties(RESERVED))
+    (note,) = [event.sentence for event in server.events if event.kind == "note"]
+    assert note.startswith("the group db, which is not UNiS', has ways ")
+
+
 def test_classes_that_strangers_use_up_are_told_and_taken_when_free(tmp_path: Path) -> None:
     server = Server(tmp_path, Functions(NEEDS, TIDS))
     wanted = Duties(RESERVED)

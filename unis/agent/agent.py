@@ -52,7 +52,7 @@ class AgentSettings:
 class AgentEvent:
     """Something to be told."""
 
-    kind: str  # broken, kept, more-instances, failed, mended, divided
+    kind: str  # broken, kept, more-instances, failed, mended, divided, note
     promise: str  # empty: the server's
     sentence: str
 
@@ -118,6 +118,9 @@ class Agent:
             self._check_promises(duties, samples)
             self._divide(duties, samples, occupied, self._classes_left(info, duties))
             plan_now = self._apply(duties, info, samples)
+            for note in plan_now.notes:
+                if self._plan is None or note not in self._plan.notes:
+                    self._tell(AgentEvent("note", "", note))
         except UnisError as error:
             problem = str(error)
         if problem != self._problem:
