@@ -139,7 +139,7 @@ def test_an_attach_that_fails_says_why_and_one_that_is_interrupted_ends_at_once(
     monkeypatch.setattr(AttachedFunctions, "_drop", drop)
     after = SimpleNamespace(disputed=list, cpus=[1])
     plan: Any = SimpleNamespace(
-        engine=SimpleNamespace(joins=None), attached=[], name="r", cpus=[0],
+        engine=SimpleNamespace(joins=None), attached=[], name="r", cpus=[0], platform_cpus=[3],
         with_attached=lambda _: after,
     )  # fmt: skip
     living = FunctionProcess("a", 1, ProcessId.me())
@@ -163,3 +163,17 @@ def test_an_attach_that_fails_says_why_and_one_that_is_interrupted_ends_at_once(
     assert told == [
         "cannot detach a yet: unisd did not answer Apply within 10 s", "a is detached"
     ]  # fmt: skip
+
+
+def test_the_cpu_of_the_scheduler_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    function = SimpleNamespace(name="b", pid=os.getpid(), cpu=1)
+    monkeypatch.setattr(attached_module, "function_of", lambda _: function)
+    plan: Any = SimpleNamespace(
+        engine=SimpleNamespace(joins=None), name="r", cpus=[0], platform_cpus=[1]
+    )
+    functions = AttachedFunctions(cast("Run", SimpleNamespace()), plan)
+    with pytest.raises(LaunchError, match="CPU 1 is the scheduler's of run `r`") as told:
+        functions.attach(pb.AttachProcessRequest(pid=os.getpid()))
+    assert "give --cpu 0, or `unis down r`" in str(told.value)

@@ -144,6 +144,12 @@ class AttachedFunctions:
         if identity is None or not identity.alive():
             raise LaunchError(f"there is no process {request.pid}")
         require_nobodys(identity, self._plan.name)
+        if function.cpu in self._plan.platform_cpus:
+            run = self._plan.name
+            raise LaunchError(
+                f"CPU {function.cpu} is the scheduler's of run `{run}`: give --cpu "
+                f"{self._plan.cpus[0]}, or `unis down {run}` and begin again"
+            )
         for other in self._plan.attached:
             if other.pid == function.pid or other.name == function.name:
                 raise LaunchError(f"{other.name} (pid {other.pid}) is attached already")
