@@ -134,6 +134,16 @@ FunctionCounts CountFunction(const Deployment& deployment, std::size_t index) {
   return counts;
 }
 
+std::uint64_t TakenByFunction(const Deployment& deployment, std::size_t index) {
+  const auto& function = deployment.topology().functions[index];
+  if (function.counts()) return CountFunction(deployment, index).rx;
+  std::uint64_t taken = 0;
+  for (const auto& port : function.ports)
+    if (const LinkProgress* in = port.rx ? deployment.progress(*port.rx) : nullptr)
+      taken += in->received();
+  return taken;
+}
+
 v1::Account TakeAccount(const Deployment& deployment) {
   return deployment.foreign() ? v1::Account() : Take(deployment, false);
 }

@@ -64,7 +64,7 @@ void FunctionTimes::Look(const std::string& function, const Counters& counters,
   const auto busy = static_cast<std::int64_t>(std::clamp(work, 0.0, static_cast<double>(all.ran)));
   const std::int64_t blocked =
       std::min(all.waited, Since(one.waited_for_room_ns, counters.waited_for_room_ns));
-  one.packets = std::max(one.packets, counters.packets);
+  one.packets = counters.packets;
   one.waited_for_room_ns = std::max(one.waited_for_room_ns, counters.waited_for_room_ns);
   v1::FunctionTime& time = one.time;
   const auto add = [](std::uint64_t counter, std::int64_t ns) {

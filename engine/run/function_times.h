@@ -23,9 +23,8 @@ class FunctionTimes {
     bool sleeps = false;      // now, and does not wait for a CPU
     bool by_signals = false;  // the engine stops it where others have their turns
   };
-  // Since its start.
   struct Counters {
-    std::uint64_t packets = 0;  // received, of all paths
+    std::uint64_t packets = 0;  // received, of all paths; it may begin anew
     double cost_ns = 0;         // of each since the last look
     std::uint64_t waited_for_room_ns = 0;
   };

@@ -118,6 +118,18 @@ TEST_F(FunctionTimesTest, CostsThatAreTooHighDoNotMakeMoreOfTheTime) {
   EXPECT_EQ(Sum(Time()), 1'000'000U);
 }
 
+TEST_F(FunctionTimesTest, PacketsThatAreCountedAnewAreWorkToo) {
+  counters_.packets = 1'000'000;
+  Look();
+  counters_.packets = 0;
+  thread_.Run(kMs);
+  Look();
+  counters_.packets = 2'000;  // 0.2 ms
+  thread_.Run(kMs);
+  Look();
+  EXPECT_EQ(Time().busy_ns(), 200'000U);
+}
+
 TEST_F(FunctionTimesTest, OneThatComesAgainGoesOnAndOneThatIsForgottenBeginsAtNothing) {
   Look();
   thread_.Run(kMs);

@@ -233,7 +233,7 @@ void RunState::LookAtTimes(const ScheduleCounts& counts) {
     }
     const auto room = counts.waited_for_room.find(name);
     times_.Look(name,
-                {.packets = CountFunction(*deployment_, i).rx,
+                {.packets = TakenByFunction(*deployment_, i),
                  .cost_ns = costs_.at(name)->Ns(),
                  .waited_for_room_ns = room == counts.waited_for_room.end() ? 0 : room->second},
                 threads, now);

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, machine_in, macswap
+from tests.e2e.third_party import SLOWLY, a_testpmd
 from unis.engine import names
 
 # The kernel's scheduling class of functions, by controller.
@@ -50,6 +51,26 @@ def assert_whole(account: Json) -> None:
     )
 
 
+def assert_times_add_up(machine: Machine) -> None:
+    """Those of all functions, while they have packets."""
+    first = machine.ps()["stats"]
+    time.sleep(1)
+    assert_delivers_more_than(machine, int(first["account"]["delivered"]) + 10_000)
+    now = machine.ps()["stats"]
+    passed = int(now["time_ns"]) - int(first["time_ns"])
+    for before, after in zip(first["functions"], now["functions"], strict=True):
+        spent = {
+            what: int(after["time"].get(what, 0)) - int(before["time"].get(what, 0))
+            for what in after["time"]
+        }
+        elapsed = spent.pop("elapsed_ns")
+        assert min(spent.values()) >= 0, "counters only grow"
+        assert sum(spent.values()) == elapsed
+        assert elapsed == pytest.approx(passed, rel=0.01)
+        assert spent["busy_ns"] > 0, "it had packets"
+        assert spent["waiting_ns"] > 0, "the others had the CPU, too"
+
+
 @pytest.fixture(scope="class", params=["handover", "priority", "signal"])
 def running(
     request: pytest.FixtureRequest,
@@ -79,21 +100,7 @@ class TestUnderEachController:
         assert_whole(running.exact_account())
 
     def test_the_time_of_a_function_adds_up(self, running: Machine) -> None:
-        first = running.ps()["stats"]
-        time.sleep(1)
-        now = running.ps()["stats"]
-        passed = int(now["time_ns"]) - int(first["time_ns"])
-        for before, after in zip(first["functions"], now["functions"], strict=True):
-            spent = {
-                what: int(after["time"].get(what, 0)) - int(before["time"].get(what, 0))
-                for what in after["time"]
-            }
-            elapsed = spent.pop("elapsed_ns")
-            assert min(spent.values()) >= 0, "counters only grow"
-            assert sum(spent.values()) == elapsed
-            assert elapsed == pytest.approx(passed, rel=0.01)
-            assert spent["spinning_ns"] + spent["busy_ns"] > 0, "it had the CPU"
-            assert spent["waiting_ns"] > 0, "and so had the others"
+        assert_times_add_up(running)
 
     def test_functions_have_the_scheduling_class_of_the_controller(self, running: Machine) -> None:
         stats = running.ps()["stats"]
@@ -177,6 +184,13 @@ def test_two_chains_get_the_packets_that_match(machine: Machine) -> None:
         "both chains deliver",
     )
     assert_whole(machine.exact_account())
+
+
+def test_the_time_of_a_function_on_memif_adds_up(machine: Machine) -> None:
+    """Which counts no packets itself: its links do."""
+    machine.up(machine.chain_file({"a": macswap(), "pmd": a_testpmd()}, traffic=SLOWLY))
+    assert_delivers_more_than(machine, 0)
+    assert_times_add_up(machine)
 
 
 def test_a_capture_is_replayed_at_a_rate(machine: Machine) -> None:
