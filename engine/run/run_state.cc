@@ -254,6 +254,7 @@ v1::Stats RunState::Stats(bool latency) {
   }
   ScheduleCounts counts = Counts();  // once: each time the schedulers are interrupted
   LookAtTimes(counts);
+  stats.set_time_ns(static_cast<std::uint64_t>(times_at_));  // the schedulers may take long
   FillStats({.deployment = *deployment_,
              .threads = *threads_,
              .decision = decided(),
