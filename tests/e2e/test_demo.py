@@ -9,7 +9,7 @@ from tests.e2e.machine import EVALUATION, Machine
 
 def test_the_demo_shows_what_it_promises(machine: Machine) -> None:
     out = machine.directory / "demo"
-    machine.unis("demo", "--rounds", "2", "--window", "0.1", "--out", str(out))
+    machine.unis("demo", "--rounds", "2", "--window", "0.05", "--out", str(out))
     summary = json.loads((out / "summary.json").read_text())
     assert summary["accounted"] is True
     policies = summary["policies"]
@@ -32,7 +32,7 @@ def test_the_demo_shows_what_it_promises(machine: Machine) -> None:
 def test_two_controllers_are_compared_in_one_run(machine: Machine) -> None:
     out = machine.directory / "demo"
     arms = ("--arms", "unis/priority,unis/signal")
-    machine.unis("demo", *arms, "--rounds", "2", "--window", "0.1", "--out", str(out))
+    machine.unis("demo", *arms, "--rounds", "2", "--window", "0.05", "--out", str(out))
     policies = json.loads((out / "summary.json").read_text())["policies"]
     assert set(policies) == {"unis/priority", "unis/signal"}
     assert all(policy["mean_mpps"] > 0 for policy in policies.values())
