@@ -26,7 +26,10 @@ FunctionTimes::Shares FunctionTimes::SeenThread::Advance(const Thread& now, Nano
   const std::int64_t ran = std::min(had, passed);
   uncounted = had - ran;
   const std::int64_t rest = passed - ran;
-  if (now.by_signals && !now.sleeps) return {.ran = ran, .waited = rest};
+  if (!now.sleeps && (now.by_signals || now.stopped)) {  // the kernel never tells of a stop
+    ahead = 0;
+    return {.ran = ran, .waited = rest};
+  }
   if (ran == 0 && told == 0 && !now.sleeps) {
     ahead += rest;
     return {.waited = rest};

@@ -22,6 +22,7 @@ class FunctionTimes {
     ThreadTimes times;
     bool sleeps = false;      // now, and does not wait for a CPU
     bool by_signals = false;  // the engine stops it where others have their turns
+    bool stopped = false;     // now, by a signal
   };
   struct Counters {
     std::uint64_t packets = 0;  // received, of all paths; it may begin anew

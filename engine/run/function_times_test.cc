@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/base/dice_for_test.h"
 
@@ -27,6 +28,10 @@ class KernelThread {
     seen_.times.waited_ns += static_cast<std::uint64_t>(std::exchange(waits_, 0));
     Pass(slept, time, true);
   }
+  void Stop(Nanoseconds time) {
+    Pass(waited, time, false);
+    seen_.stopped = true;
+  }
   const FunctionTimes::Thread& seen() const { return seen_; }
   FunctionTimes::Thread& seen() { return seen_; }
 
@@ -37,6 +42,7 @@ class KernelThread {
     state += time;
     now += time;
     seen_.sleeps = sleeps;
+    seen_.stopped = false;
   }
 
   FunctionTimes::Thread seen_{.tid = 7, .start_time = 1, .times = {}};
@@ -103,9 +109,57 @@ TEST_F(FunctionTimesTest, WhoIsStoppedForOthersWaits) {
   thread_.Run(kMs);
   thread_.seen().by_signals = true;
   Look();
+  thread_.Run(kMs);
   thread_.now += 4 * kMs;
   Look();
   EXPECT_EQ(Time().waiting_ns(), 4'000'000U);
+  EXPECT_EQ(Time().spinning_ns(), 1'000'000U);
+}
+
+TEST_F(FunctionTimesTest, WhoWasStoppedByASignalWaitsAndThenIsAsBefore) {
+  thread_.Run(kMs);
+  Look();
+  thread_.Wait(5 * kMs);
+  Look();
+  thread_.Run(kMs);
+  thread_.Stop(4 * kMs);
+  Look();
+  thread_.Stop(60 * kMs);
+  Look();
+  EXPECT_EQ(Time().waiting_ns(), 69'000'000U);
+  EXPECT_EQ(Time().sleeping_ns(), 0U);
+  for (int turn = 0; turn < 10; ++turn) {
+    thread_.Wait(10 * kMs);
+    thread_.Run(kMs);
+    Look();
+  }
+  EXPECT_EQ(Time().waiting_ns(), 169'000'000U);
+  EXPECT_EQ(Time().sleeping_ns(), 0U);
+}
+
+// The states are sums over the threads, also of those that have gone.
+TEST_F(FunctionTimesTest, EachThreadOfAFunctionHasItsTime) {
+  KernelThread other;
+  other.seen().tid = 8;
+  const auto look = [&](std::vector<FunctionTimes::Thread> threads) {
+    times_.Look("a", counters_, threads, thread_.now);
+  };
+  look({thread_.seen(), other.seen()});
+  thread_.Run(6 * kMs);
+  thread_.Sleep(4 * kMs);
+  other.Run(2 * kMs);
+  other.Wait(5 * kMs);
+  other.Run(3 * kMs);
+  counters_.packets = 70'000;  // 7 ms, of both
+  look({other.seen(), thread_.seen()});
+  EXPECT_EQ(Time().busy_ns(), 7'000'000U);
+  EXPECT_EQ(Time().spinning_ns(), 4'000'000U);
+  EXPECT_EQ(Time().waiting_ns(), 5'000'000U);
+  EXPECT_EQ(Time().sleeping_ns(), 4'000'000U);
+  thread_.Run(kMs);
+  look({thread_.seen()});
+  EXPECT_EQ(Time().elapsed_ns(), 21'000'000U);
+  EXPECT_EQ(Sum(Time()), 21'000'000U);
 }
 
 TEST_F(FunctionTimesTest, CostsThatAreTooHighDoNotMakeMoreOfTheTime) {

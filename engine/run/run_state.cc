@@ -229,7 +229,8 @@ void RunState::LookAtTimes(const ScheduleCounts& counts) {
                          .start_time = thread->start_time(),
                          .times = thread->Times(),
                          .sleeps = thread->sleeps(),
-                         .by_signals = by_signals});
+                         .by_signals = by_signals,
+                         .stopped = thread->stopped()});
     }
     const auto room = counts.waited_for_room.find(name);
     times_.Look(name,
