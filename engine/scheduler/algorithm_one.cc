@@ -218,6 +218,7 @@ bool AlgorithmOne::LookWhileParked(Nanoseconds now) noexcept {
 }
 
 void AlgorithmOne::BeginAnew(Nanoseconds now) noexcept {
+  room_waits_.BeginAnew();
   for (TaskState& task : tasks_) task.idle_at = now;
   settled_ = now + switch_latency_.ns();
   slice_end_ = settled_ + slice_;

@@ -83,6 +83,13 @@ class CoreTasks {
   std::int64_t Room(const EgressState& out) const noexcept {
     return std::int64_t{out.theta_max} - monitor_.NumPkts(out.link);
   }
+  // Egresses of the task that packets in front of it may leave by: bit i is egress i.
+  std::uint64_t Loaded(const TaskState& task) const noexcept {
+    std::uint64_t loaded = 0;
+    for (const IngressState& in : In(task))
+      if (Packets(in) > 0) loaded |= in.reaches;
+    return loaded;
+  }
   // Packets that the task has ever taken; taken and sent. Both wrap.
   std::uint16_t TakenBy(const TaskState& task) const noexcept;
   std::uint16_t MovedBy(const TaskState& task) const noexcept;

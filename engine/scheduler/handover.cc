@@ -68,9 +68,7 @@ void Handover::GrantRoom(Nanoseconds now) noexcept {
   grant_ = now + kAskAgain;
   for (const TaskState& task : tasks_) {
     if (!yielding_.SupportsYield(task.index)) continue;
-    std::uint64_t loaded = 0;
-    for (const IngressState& in : tasks_.In(task))
-      if (tasks_.Packets(in) > 0) loaded |= in.reaches;
+    const std::uint64_t loaded = tasks_.Loaded(task);
     double granted = ~std::uint32_t{0};
     bool waits = false;
     const auto out = tasks_.Out(task);
@@ -185,11 +183,8 @@ bool Handover::LosesPackets(Nanoseconds now) noexcept {
   const TaskState& task = current_task();
   const auto out = tasks_.Out(task);
   const double cost = tasks_.CostOf(task);
-  std::uint64_t loaded = 0;
-  for (const IngressState& in : tasks_.In(task))
-    if (tasks_.Packets(in) > 0) loaded |= in.reaches;
   bool loses = false;
-  ForEachBit(loaded, [&](std::uint32_t j) {
+  ForEachBit(tasks_.Loaded(task), [&](std::uint32_t j) {
     if (out[j].share == 0) return;
     const std::uint32_t held = tasks_.Packets(out[j]);
     const std::int64_t room = std::int64_t{out[j].theta_max} - held;

@@ -123,6 +123,14 @@ TEST_F(ParkingTest, NoSwitchToATaskWhosePacketsCannotLeave) {
   EXPECT_EQ(rig.Current(0), 2U);
 }
 
+TEST_F(ParkingTest, TimeInWhichAllWereParkedIsNoWaitForRoom) {
+  PassUntilParked();
+  Pass(10 * kIdleAfter);
+  rig.monitor.packets = {0, 0, 1, kThetaMax};
+  Pass(2 * kIdleAfter);
+  EXPECT_LE(rig.cores[0].WaitedForRoom(2), 2 * kIdleAfter);
+}
+
 TEST_F(ParkingTest, TheFirstPacketsWaitAtNoFunction) {
   PassUntilParked();
   rig.monitor.packets[0] = 1;

@@ -109,9 +109,7 @@ Nanoseconds AlgorithmOne::SliceOf(const TaskState& task) const noexcept {
   };
   const auto out = tasks_.Out(task);
   if (task.HasOneLinkEach()) return slice(out.front());
-  std::uint64_t loaded = 0;
-  for (const IngressState& in : tasks_.In(task))
-    if (tasks_.Packets(in) > 0) loaded |= in.reaches;
+  const std::uint64_t loaded = tasks_.Loaded(task);
   Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
   for (std::uint32_t j = 0; j < out.size(); ++j)
     if (loaded == 0 || (loaded >> j & 1) != 0) least = std::min(least, slice(out[j]));

@@ -58,6 +58,36 @@ TEST(SwitchingTest, ItIsKnownForHowLongTasksLackedRoom) {
   EXPECT_EQ(rig.cores[0].WaitedForRoom(2), 0);
 }
 
+// The packets of the current task take 20 ms: until a quarter of them nobody decides.
+TEST(SwitchingTest, WaitsForRoomCountWhileDecisionsArePutOff) {
+  constexpr double kHeavy = 13'000;
+  SchedulerSettings settings;
+  settings.lazy = true;
+  Rig rig = Started(settings, {{0, 0, 1, kHeavy}, {0, 2, 3, kHeavy}}, 1, 4);
+  rig.monitor.packets = {1500, 0, 4096, 4096};
+  rig.cores.Start();
+  constexpr Nanoseconds kMs = 1'000'000;
+  for (Nanoseconds now = kT; now <= 18 * kMs; now += kT) rig.TickAt(now);
+  EXPECT_LT(rig.Decisions(), 10U);
+  EXPECT_NEAR(static_cast<double>(rig.cores[0].WaitedForRoom(1)), 18 * kMs, 5 * kMs);
+}
+
+TEST(SwitchingTest, AnEgressThatNoPacketIsForIsNoWaitForRoom) {
+  CostedTasks tasks;
+  tasks.Add(0, {{0, 1}}, kCost);
+  tasks.Add(0, {{2, 3}, {4, 5}}, kCost);
+  Rig rig({}, tasks, 1, Filled({kPlenty, 0, kPlenty, 0, 0, kThetaMax}));
+  rig.controller.dead = {1};  // so it stays where it is looked at
+  rig.cores.Start();
+  constexpr Nanoseconds kMs = 1'000'000;
+  Nanoseconds now = 0;
+  for (; now <= 20 * kMs; now += kT) rig.TickAt(now + kT);
+  EXPECT_EQ(rig.cores[0].WaitedForRoom(1), 0);
+  rig.monitor.packets[4] = 1;
+  for (; now <= 40 * kMs; now += kT) rig.TickAt(now + kT);
+  EXPECT_NEAR(static_cast<double>(rig.cores[0].WaitedForRoom(1)), 20 * kMs, 2 * kMs);
+}
+
 TEST(SwitchingTest, StartsAnotherWhereTheFirstCannotBeStarted) {
   Rig rig = Started({}, Apart(3), 1, 6);
   rig.controller.dead = {0};
