@@ -237,11 +237,18 @@ def test_names_that_do_not_exist_are_told_with_those_that_do(command: list[str],
 
 
 def test_a_file_that_calls_its_run_otherwise_names_the_option(tmp_path: Path) -> None:
+    def told() -> str:
+        code, text = run("apply", DEMO)
+        assert code == 2
+        assert "no run `demo`" in text
+        return text
+
+    stale_run(tmp_path, "dead")
+    assert "--name" not in told(), "it takes no change"
     stale_run(tmp_path, launcher=ProcessId.me())
-    code, text = run("apply", DEMO)
-    assert code == 2
-    assert "no run `demo`" in text
-    assert "add `--name ghost`" in text
+    assert "(existing: dead, ghost)" in told()
+    assert "add `--name NAME`" in told()
+    assert "--name" not in run("apply", DEMO, "--name", "third")[1]
 
 
 def test_a_path_is_no_markup(tmp_path: Path) -> None:

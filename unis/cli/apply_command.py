@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from unis.cli.options import ChainFileArgument, JsonOption, RunNameOption
-from unis.cli.select import connect
-from unis.cli.terminal import fail, out, print_line, say, table_of
+from unis.cli.select import choose_running, runs
+from unis.cli.terminal import fail, out, print_line, say, table_of, warn
 from unis.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
 from unis.runtime.directory import run_directory
 
@@ -40,8 +40,12 @@ def apply(
     machine = Machine.this()  # before we keep off the CPUs of functions
     # What is wrong with the file is told here, before anybody is asked.
     loaded = load(file, name, {**_variables_of_run(file, name), **os.environ})
-    directory, state, client = connect(loaded.file.name, by_file=name is None)
-    client.close()
+    try:
+        directory, state = choose_running(loaded.file.name)
+    except typer.Exit:
+        if name is None and any(other.live() for _, other in runs()):
+            warn(f"`name` in {file} chooses the run; for another one add `--name NAME`")
+        raise
     request = pb.ApplyFileRequest(
         file=str(file.resolve()),
         variables={key: value for key, value in os.environ.items() if _is_text(key + value)},

@@ -38,16 +38,16 @@ def one_name(argument: str | None, option: str | None) -> str | None:
     return argument or option
 
 
-def choose(name: str | None, *, by_file: bool = False) -> tuple[RunDirectory, RunState]:
-    """The run called `name`, or of that chain file, or the only one; exits if there is none.
-
-    `by_file`: the name is what a chain file says, and `--name` may say another.
-    """
+def choose(name: str | None) -> tuple[RunDirectory, RunState]:
+    """The run called `name`, or of that chain file, or the only one; exits if there is none."""
     found = _meant(name, runs()) or _meant(name, there := runs(settled=True))
     if not found:
-        if name is not None:
-            raise _none_such(name, there, by_file=by_file)
-        raise fail("no run exists; start one with `unis up FILE`")
+        if name is None:
+            raise fail("no run exists; start one with `unis up FILE`")
+        if "/" not in name and (damage := run_directory(name).damage()):
+            raise fail(damage, code=1)
+        known = ", ".join(state.name for _, state in there) or "none"
+        raise fail(f"no run `{name}` exists (existing: {known})")
     if len(found) > 1:
         names = ", ".join(state.name for _, state in found)
         raise fail(f"several runs exist; name one of {names}")
@@ -68,19 +68,9 @@ def _is_meant(state: RunState, name: str) -> bool:
     return state.name == name
 
 
-def _none_such(
-    name: str, found: list[tuple[RunDirectory, RunState]], *, by_file: bool
-) -> typer.Exit:
-    if "/" not in name and (damage := run_directory(name).damage()):
-        return fail(damage, code=1)
-    known = ", ".join(state.name for _, state in found) or "none"
-    other = f"; for another run add `--name {found[0][1].name}`" if by_file and found else ""
-    return fail(f"no run `{name}` exists (running: {known}){other}")
-
-
-def choose_running(name: str | None, *, by_file: bool = False) -> tuple[RunDirectory, RunState]:
+def choose_running(name: str | None) -> tuple[RunDirectory, RunState]:
     """Like `choose`, but only a run that is up."""
-    directory, state = choose(name, by_file=by_file)
+    directory, state = choose(name)
     if state.phase == Phase.FAILED:
         raise fail(f"{state.name}: {_failed(state)}: {state.reason}", code=1)
     if not state.live():
@@ -95,11 +85,9 @@ def _failed(state: RunState) -> str:
     return "failed" if state.attached else f"failed; start it again by `unis restart {state.name}`"
 
 
-def connect(
-    name: str | None, *, by_file: bool = False
-) -> tuple[RunDirectory, RunState, EngineClient]:
+def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:
     """A client of the engine of a run that is up."""
     from unis.engine.client import EngineClient
 
-    directory, state = choose_running(name, by_file=by_file)
+    directory, state = choose_running(name)
     return directory, state, EngineClient(directory.socket)
