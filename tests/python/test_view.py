@@ -124,29 +124,51 @@ def test_a_function_that_was_not_there_before_counts_from_nothing() -> None:
     assert rates.cpu(1).idle == pytest.approx(0.25)
 
 
-def test_a_process_tells_what_it_ran_and_how_much_of_that_was_work() -> None:
+def test_a_process_tells_what_it_ran() -> None:
     stream = io.StringIO()
     Console(file=stream, width=200).print(processes(snapshot(4), {}))
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
-    assert any(" 1.0 s 80% " in line for line in lines if line.startswith("nat")), lines
-    assert any(" 2.0 s 100% " in line for line in lines if line.startswith("fw")), lines
+    assert any(" 1.0 s 0.0 edge 8M " in line for line in lines if line.startswith("nat")), lines
+    assert any(" 2.0 s 0.0" in line for line in lines if line.startswith("fw")), lines
 
 
 def test_the_states_of_a_function_are_shares_of_its_time() -> None:
     stream = io.StringIO()
     Console(file=stream, width=80).print(times(snapshot(4)))
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
-    assert lines[0] == "function since busy spinning waiting no room asleep"
+    assert lines[0] == "function elapsed busy spinning waiting backpressured sleeping"
     assert lines[1] == "nat 4.0 s 20% 5% 25% 10% 40%"
     assert lines[2] == "fw 0.0 s – – – – –", "none was taken hold of"
 
 
 def test_a_wide_terminal_tells_of_functions_without_a_cpu() -> None:
     rates = Rates(snapshot(3), snapshot(5))
-    assert any(line.startswith("nat 1 20% 5% 25% 10% 40% edge") for line in shown(rates, 160))
+    assert any(line.startswith("nat 1 20% 5% 25% 10% 40% edge") for line in shown(rates, 152))
+    assert any(line.startswith("nat 1 20% 5% edge") for line in shown(rates, 151))
     stream = io.StringIO()
-    Console(file=stream, width=200).print(live_view("demo", rates, 144))
-    assert max(len(line.rstrip()) for line in stream.getvalue().splitlines()) <= 144
+    Console(file=stream, width=200).print(live_view("demo", rates, 152))
+    assert max(len(line.rstrip()) for line in stream.getvalue().splitlines()) <= 152
+
+
+def test_states_are_shares_of_the_time_of_all_threads_of_a_function() -> None:
+    def at(seconds: int) -> pb.Stats:
+        """Three threads on one CPU, of which one sleeps."""
+        tenth = SECOND * seconds // 10
+        time = pb.FunctionTime(
+            elapsed_ns=30 * tenth, busy_ns=6 * tenth, spinning_ns=3 * tenth,
+            waiting_ns=11 * tenth, sleeping_ns=10 * tenth,
+        )  # fmt: skip
+        functions = [pb.FunctionStats(name="ids", cpu=1, time=time, paths=[pb.PathStats()])]
+        cores = [pb.CoreStats(cpu=1)]
+        return pb.Stats(time_ns=SECOND * seconds, functions=functions, cores=cores)
+
+    lines = shown(Rates(at(1), at(3)))
+    assert any(line.startswith("ids 1 20% 10% 37% 0% 33%") for line in lines), lines
+    assert any(line.startswith("1 60% 30% 10% ") for line in lines), "a CPU has its own time"
+    again = Rates(at(3), at(1))
+    assert any(line.startswith("ids 1 – – – – –") for line in shown(again)), (
+        "its counters began anew"
+    )
 
 
 def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_are() -> None:

@@ -21,9 +21,9 @@ _INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads 
 _NAMES = ("function", "chain", "edge", "platform")  # columns that may be folded
 _M = TypeVar("_M", bound=Message)
 _WIDE = 116  # columns that tables with bars need
-_WIDEST = 144  # columns that the table of functions needs with all five states
-# The states without a CPU: in FunctionTime, and in the headings.
-_WITHOUT_CPU = {"waiting": "waiting", "backpressured": "no room", "sleeping": "asleep"}
+_WIDEST = 152  # columns that the table of functions needs with all five states
+# Of FunctionTime. The first two have a CPU.
+_STATES = ("busy", "spinning", "waiting", "backpressured", "sleeping")
 
 
 def number(value: float) -> str:
@@ -85,17 +85,13 @@ class Rates:
         """A counter's growth a second."""
         return (now - before) / self.seconds
 
-    def shares(self, before: pb.FunctionStats, now: pb.FunctionStats) -> CpuShares:
-        """What a function used of a CPU. It spins whenever it does not work."""
-        return CpuShares(
-            self.rate(before.time.busy_ns, now.time.busy_ns) / 1e9,
-            self.rate(before.time.spinning_ns, now.time.spinning_ns) / 1e9,
-        )
-
     def cpu(self, cpu: int) -> CpuShares:
-        """What all functions of a CPU used of it."""
-        used = [self.shares(*pair) for pair in self.functions() if pair[1].cpu == cpu]
-        return CpuShares(sum(share.busy for share in used), sum(share.spinning for share in used))
+        """What all functions of a CPU used of it. They spin whenever they do not work."""
+        here = [(was.time, now.time) for was, now in self.functions() if now.cpu == cpu]
+        return CpuShares(
+            sum(self.rate(was.busy_ns, now.busy_ns) for was, now in here) / 1e9,
+            sum(self.rate(was.spinning_ns, now.spinning_ns) for was, now in here) / 1e9,
+        )
 
 
 def _pairs(
@@ -173,23 +169,17 @@ def _edges(rates: Rates) -> Table:
 
 
 def _functions(rates: Rates, wide: bool, *, states: bool) -> Table:
-    without = _WITHOUT_CPU if states else {}
+    told = _STATES if states else _STATES[:2]
     table = _table(
-        "", "function", "CPU", "busy", "spinning", *without.values(), "chain", "packets/s",
-        "ingress", "egress", "switches/s", "drops/s", wide=wide,
+        "", "function", "CPU", *told, "chain", "packets/s", "ingress", "egress", "switches/s",
+        "drops/s", wide=wide,
     )  # fmt: skip
     for before, now in rates.functions():
-        shares = rates.shares(before, now)
         running = now.state == pb.FUNCTION_STATE_RUNNING
         own = [
             Text(now.name, "bold" if running else ""),
             str(now.cpu),
-            f"{shares.busy:.0%}",
-            f"{shares.spinning:.0%}",
-            *(
-                f"{rates.rate(_ns(before.time, state), _ns(now.time, state)) / 1e9:.0%}"
-                for state in without
-            ),
+            *_shares(before.time, now.time, told),
         ]
         switches = number(rates.rate(before.switched_in, now.switched_in))
         paths = _pairs(before.paths, now.paths, lambda path: path.chain)
@@ -248,14 +238,14 @@ def _platform(rates: Rates) -> Table:
     return table
 
 
-def _ns(time: pb.FunctionTime, state: str) -> int:
-    return int(getattr(time, f"{state}_ns"))
+def _shares(before: pb.FunctionTime, now: pb.FunctionTime, states: Sequence[str]) -> list[str]:
+    """What of the time of its threads, from `before` to `now`, a function was in each state."""
 
+    def grown(state: str) -> int:
+        return int(getattr(now, f"{state}_ns") - getattr(before, f"{state}_ns"))
 
-def _worked(function: pb.FunctionStats) -> float:
-    """The part of a function's CPU time that its packets needed."""
-    had = function.time.busy_ns + function.time.spinning_ns
-    return function.time.busy_ns / had if had else 0.0
+    elapsed = grown("elapsed")
+    return [f"{grown(state) / elapsed:.0%}" if elapsed > 0 else "–" for state in states]
 
 
 def _cost(function: pb.FunctionStats) -> str:
@@ -266,7 +256,7 @@ def _cost(function: pb.FunctionStats) -> str:
 def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
     """Processes, their state and what became of their packets; `noted` by the launcher."""
     table = _table(
-        "", "function", "pid", "threads", "CPU", "state", "restarts", "class", "ran", "worked",
+        "", "function", "pid", "threads", "CPU", "state", "restarts", "class", "ran",
         "ns a packet", "chain", "received", "sent", "link full", "taken",
     )  # fmt: skip
     for function in stats.functions:
@@ -281,7 +271,6 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
             str(note.restarts if note else 0),
             "–" if ended else function.scheduling,
             f"{function.cpu_time_ns / 1e9:.1f} s",
-            f"{_worked(function):.0%}",
             _cost(function),
         ]
         if not function.paths:
@@ -297,14 +286,10 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
 
 def times(stats: pb.Stats) -> Table:
     """What functions did with their time since UNiS schedules them."""
-    states = {"busy": "busy", "spinning": "spinning", **_WITHOUT_CPU}
-    table = _table("", "function", "since", *states.values())
+    table = _table("", "function", "elapsed", *_STATES)
     for function in stats.functions:
-        elapsed = function.time.elapsed_ns
-        shares = [
-            f"{_ns(function.time, state) / elapsed:.0%}" if elapsed else "–" for state in states
-        ]
-        table.add_row(function.name, f"{elapsed / 1e9:.1f} s", *shares)
+        shares = _shares(pb.FunctionTime(), function.time, _STATES)
+        table.add_row(function.name, f"{function.time.elapsed_ns / 1e9:.1f} s", *shares)
     return table
 
 
