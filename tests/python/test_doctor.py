@@ -57,5 +57,9 @@ def test_another_user_is_sent_to_the_same_command_as_root(monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "argv", ["/opt/unis", "doctor"])
     monkeypatch.setattr(cgroup, "mount", lambda: Path("/sys/fs/cgroup"))
     monkeypatch.setattr(cgroup, "leaf_name", lambda _run: "mine/unis-doctor")
-    for found in (kernel.permission(), kernel.run_group()):
-        assert found.mend == "sudo /opt/unis doctor", found.check
+    assert kernel.run_group().mend == "sudo /opt/unis doctor"
+    monkeypatch.setattr(kernel, "needed", lambda: [kernel.Needed("cap_of_later", 63, "why", False)])
+    for blocked in (kernel.permission(), kernel.capabilities()):
+        assert blocked.mend == "sudo /opt/unis up FILE", "as root, `unis doctor` would mend nothing"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert kernel.capabilities().mend == "--cap-add=CAP_OF_LATER", "it is root already"

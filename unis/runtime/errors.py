@@ -23,10 +23,13 @@ class NotAllowedError(UnisError):
     """Something that only root, or another user, may look at."""
 
 
-def as_root() -> str:
-    """The same command as root, by its path: the PATH of sudo may lack `unis`."""
-    script = os.access(sys.argv[0], os.X_OK)  # else a module, by `python -m`
-    return shlex.join(["sudo", *(sys.argv if script else [sys.executable, *sys.orig_argv[1:]])])
+def as_root(*args: str) -> str:
+    """The same command as root, or that with `args`, by its path: the PATH of sudo may lack it."""
+    if os.access(sys.argv[0], os.X_OK):
+        unis, own = [sys.argv[0]], sys.argv[1:]
+    else:  # a module, by `python -m`
+        unis, own = [sys.executable, *sys.orig_argv[1:3]], sys.orig_argv[3:]
+    return shlex.join(["sudo", *unis, *(args or own)])
 
 
 def internal_error(error: BaseException | None) -> str:

@@ -10,7 +10,6 @@ from unis.runtime.doctor.finding import Finding, fine, note
 from unis.runtime.errors import as_root
 
 _ISOLATION, _DMA = "cache isolation", "DMA ways"
-_NOTHING_TO_DO = "nothing to do on this machine"
 _MEANING = "functions push each other's data out of the last-level cache; classes of ways keep it"
 
 
@@ -23,7 +22,6 @@ def isolation(found: CacheHardware) -> Finding:
             _ISOLATION,
             "neither CAT nor MBA nor monitoring",
             f"{_MEANING}; this CPU, hypervisor or kernel (CONFIG_X86_CPU_RESCTRL) has none",
-            _NOTHING_TO_DO,
         )
     if not found.mounted:
         return note(
@@ -34,7 +32,7 @@ def isolation(found: CacheHardware) -> Finding:
         )
     has = "; ".join(_parts(found.info)) or "nothing"
     if not found.info.caches:
-        return note(_ISOLATION, f"{has}, and no CAT", _MEANING, _NOTHING_TO_DO)
+        return note(_ISOLATION, f"{has}, and no CAT", f"{_MEANING}; this machine has none")
     return fine(_ISOLATION, has)
 
 

@@ -25,7 +25,7 @@ def permission() -> Finding:
         "permission",
         f"user {os.geteuid()}",
         "hugepages and real-time scheduling of other processes need root",
-        as_root(),
+        as_root("up", "FILE"),
     )
 
 
@@ -73,9 +73,11 @@ def capabilities() -> Finding:
         "capabilities",
         f"without {', '.join(capability.name for capability in lacking)}",
         "; ".join(f"{capability.name}: {capability.why}" for capability in lacking)
-        + (" (of a port as source or sink only)" if ports_only else ""),
-        f"{as_root()}; in a container, grant them: "
-        + " ".join(f"--cap-add={capability.name.upper()}" for capability in lacking),
+        + (" (of a port as source or sink only)" if ports_only else "")
+        + ("; the container must grant them" if os.geteuid() == 0 else ""),
+        " ".join(f"--cap-add={capability.name.upper()}" for capability in lacking)
+        if os.geteuid() == 0
+        else as_root("up", "FILE"),
     )
 
 

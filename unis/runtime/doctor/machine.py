@@ -157,7 +157,8 @@ def timers(sleep: Callable[[float], None] = time.sleep) -> Finding:
     return note(
         "timers",
         found,
-        "with max_delay_us a packet may wait that much longer than stated",
+        "UNiS makes up for at most 100 µs of this; beyond that, packets wait longer than "
+        "max_delay_us",
         "leave max_delay_us at 0 where that is too long",
     )
 
