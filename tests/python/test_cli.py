@@ -223,7 +223,7 @@ def test_mistyped_options_are_refused() -> None:
     ("command", "told"),
     [
         (["policy", "roundrobin"], "invalid policy `roundrobin`; expected one of unis, "),
-        (["policy", "first", "unis"], "batch. The policy comes first: `unis policy rr NAME`"),
+        (["policy", "first", "unis"], "batch; usage: unis policy POLICY [NAME]"),
         (["up", DEMO, "--controller", "cgroup"], "invalid controller `cgroup`; expected one of "),
         (["simulate", DEMO, "--policy", "rr,best"], "invalid policy `best`; expected one of "),
         (["simulate", DEMO, "--controller", "x"], "`x`; expected one of handover, priority"),
@@ -313,7 +313,7 @@ def test_a_cpu_that_is_in_use_is_no_fault_of_the_file(tmp_path: Path) -> None:
     code, text = run("config", busy_file(tmp_path), "--name", "other")
     assert code == 1
     assert "CPU 1 is in use by run `ghost`" in text
-    assert "end that run: `unis down ghost`" in text
+    assert "end that run with `unis down ghost`" in text
     assert run("config", busy_file(tmp_path, "/no/such"), "--name", "other")[0] == 2
 
 

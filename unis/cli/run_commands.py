@@ -239,7 +239,7 @@ def policy(
         str,
         typer.Argument(
             metavar="POLICY",
-            callback=one_of("policy", _POLICIES, ". The policy comes first: `unis policy rr NAME`"),
+            callback=one_of("policy", _POLICIES, "; usage: unis policy POLICY [NAME]"),
             help=", ".join(_POLICIES),
         ),
     ],

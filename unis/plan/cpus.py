@@ -109,7 +109,7 @@ def _function_problem(
             return Problem(
                 where,
                 f"CPU {cpu} is in use by run `{other.name}`; {advice}"
-                f"{', or' if free else ':'} end that run: `unis down {other.name}`",
+                f"{', or' if free else ';'} end that run with `unis down {other.name}`",
                 passing=True,
             )
     return None
