@@ -51,6 +51,8 @@ def test_last_lines(tmp_path: Path) -> None:
     assert last_lines(log, 2) == (
         "    x: unrecognized option '--a --b'\n    …\n      --option98\n      --option99"
     )
+    log.write_text("\n".join(["EAL: Cannot open /dev/x: Invalid argument", *usage]))
+    assert last_lines(log, 1) == "      --option99", "any program may read EINVAL"
     log.write_text("of the old one\nEAL: Detected CPU lcores: 2\nno such rule\n")
     assert last_lines(log, since=15) == "    no such rule"
     assert last_lines(log, since=1000).startswith("    of the old one"), "it was shortened"

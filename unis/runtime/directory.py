@@ -27,7 +27,8 @@ _EVERY_START = re.compile(
     r"EAL: (Detected |Multi-process socket |Selected IOVA |VFIO support init)|TELEMETRY: No legacy"
 )
 _REFUSED_ARGUMENT = re.compile(
-    r"(unrecognized|invalid|unknown|ambiguous) (option|argument)|requires an argument",
+    r"(unrecognized|invalid|unknown|ambiguous) option|unrecognized argument"
+    r"|option requires an argument",
     re.IGNORECASE,
 )
 
