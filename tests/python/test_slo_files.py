@@ -203,10 +203,12 @@ def test_what_cannot_be_kept_is_refused_and_the_rest_is_placed(tmp_path: Path) -
     assert code == 1
     assert "refused on any number of servers: fast: no load" in said
     alone = RIGHT.replace("p95_latency: 20 us", "p95_latency: 5 us")
-    code, said = run("plan", str(written(tmp_path, alone)))
+    page = tmp_path / "plan.html"
+    code, said = run("plan", str(written(tmp_path, alone)), "--report", str(page))
     assert code == 1
-    assert "nothing is placed" in said
-    assert "proven" not in said
+    for told in (said, page.read_text()):
+        assert "nothing is placed" in told
+        assert "proven" not in told
 
 
 def test_two_ways_at_once_are_refused() -> None:

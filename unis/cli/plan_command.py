@@ -70,6 +70,7 @@ def plan(
         writable(report)
     found = _shared(workload) if share else _alone(file, workload, greedy=greedy)
     refused = found.placement.refused
+    summary = found.summary if found.rows else "nothing is placed"
     for refusal in refused:
         warn(f"refused: {refusal.why}")
     if as_json:
@@ -79,17 +80,13 @@ def plan(
             _print_promises(found.kept)
         if found.rows:
             _print_servers(found.rows)
-            print_line(found.summary, "bold")
-        else:
-            print_line("nothing is placed", "bold")
+        print_line(summary, "bold")
         for sentence in found.costs:
             print_line(sentence, "dim")
     if report is not None:
         from unis.report.plan import plan_page
 
-        page = plan_page(
-            workload.name, found.summary, found.rows, refused, found.kept, shared=share
-        )
+        page = plan_page(workload.name, summary, found.rows, refused, found.kept, shared=share)
         write_atomically(report, page, _FOR_ALL)
         say(f"written: {report}")
     if refused:
