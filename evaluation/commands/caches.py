@@ -88,7 +88,8 @@ def ways(
     chain = load(file)
     few = {name: count for _, name, count in by_name(stated, int, "NAME=N, as nat=2", "NAME=N")}
     see_that_they_are_there(few, chain, "NAME=N")
-    found = costs_with_ways(chain, few, costs_of(chain, cost or []), caches)
+    costs = {name: ns for name, (ns, _) in costs_of(chain, cost or []).items()}
+    found = costs_with_ways(chain, few, costs, caches)
     if as_json:
         out.print_json(json.dumps({each.function: each.as_json() for each in found}))
         return

@@ -48,9 +48,9 @@ def test_a_table_is_headed_by_the_file_and_the_source_of_each_cost(tmp_path: Pat
         "  c: {program: /no/c}\n  d: {program: /no/d, cost_ns: 9}\n"
         "chains: {c: {path: [a, b, c, d]}}\n"
     )
-    words = ["simulate", str(file), "--seconds", "0.01", "--policy", "unis", "--cost", "d=7"]
+    words = ["simulate", str(file), "--seconds", "0.01", "--policy", "unis", "--cost", "d=12000"]
     _, _, errors = forked.unis(words, Path.cwd(), 120)
-    told = "ns a packet: a 41.25 (file), b 50 to 90 (file), c 60 (assumed), d 7 (--cost)"
+    told = "ns a packet: a 41.25 (file), b 50 to 90 (file), c 60 (assumed), d 12000 (--cost)"
     assert f"{file}; {told}\n" in errors
 
 

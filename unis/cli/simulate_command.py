@@ -36,14 +36,10 @@ _MOST_US = 1e6
 _CONTROLLERS = ("handover", "priority")  # that the simulator tells apart
 
 
-def costs_of(chain: LoadedChain, stated: list[str]) -> dict[str, CostOf]:
-    """Costs of a chain's functions: stated as NAME=NS, else of the file, else measured here before,
-    else assumed, which is told.
+def costs_of(chain: LoadedChain, stated: list[str]) -> dict[str, tuple[CostOf, str]]:
+    """Costs of a chain's functions, each with its source: stated as NAME=NS, else of the file, else
+    measured here before, else assumed, which is told.
     """
-    return {name: cost for name, (cost, _) in _costs_and_sources(chain, stated).items()}
-
-
-def _costs_and_sources(chain: LoadedChain, stated: list[str]) -> dict[str, tuple[CostOf, str]]:
     by_option = _stated_costs(stated)
     see_that_they_are_there(by_option, chain, "--cost")
     known = {"measured": _measured(chain), "file": _of_file(chain), "--cost": by_option}
@@ -62,17 +58,17 @@ def _costs_and_sources(chain: LoadedChain, stated: list[str]) -> dict[str, tuple
 
 def _head_line(chain: LoadedChain, costs: Mapping[str, tuple[CostOf, str]]) -> str:
     """The file, and the cost of each function with its source."""
-    parts = [
-        f"{name} {_cost_text(cost)} ({source})"
-        for name, (cost, source) in ((name, costs[name]) for name in chain.file.functions)
-    ]
+    parts = []
+    for name in chain.file.functions:
+        cost, source = costs[name]
+        parts.append(f"{name} {_cost_text(cost)} ({source})")
     return f"{chain.path}; ns a packet: {', '.join(parts)}"
 
 
 def _cost_text(cost: CostOf) -> str:
     if isinstance(cost, dict):
-        return f"{min(cost.values()):.4g} to {max(cost.values()):.4g}"
-    return f"{cost:.4g}"
+        return f"{_cost_text(min(cost.values()))} to {_cost_text(max(cost.values()))}"
+    return f"{cost:.4g}" if cost < 1000 else f"{cost:.0f}"
 
 
 def see_that_they_are_there(names: Iterable[str], chain: LoadedChain, option: str) -> None:
@@ -238,7 +234,7 @@ def simulate(
     chain = load(file)
     if nfs is not None:
         chain = shortened(chain, nfs)
-    sourced = _costs_and_sources(chain, cost or [])
+    sourced = costs_of(chain, cost or [])
     costs = {name: ns for name, (ns, _) in sourced.items()}
     machine = _stated_machine(
         _machine(calibrated=calibrated), switch_us=switch_us, yield_us=yield_us,
