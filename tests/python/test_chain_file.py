@@ -250,7 +250,7 @@ def test_defaults_are_filled_in(tmp_path: Path) -> None:
     [
         ("{p95_latency: 1.5ms}", 1.5e6, None),
         ("{on-demand: {p95_latency: 80us}}", 8e4, None),
-        ("{reserved: {throughput: 2.5Mpps, p95_latency: 100us}}", 1e5, 2.5e6),
+        ("{reserved: {throughput: 2.5 Mpps, p95_latency: 100 us}}", 1e5, 2.5e6),
         ("{reserved: {throughput: 2Mpps, p95_latency: 100us, maximum_rate: 3Mpps}}", 1e5, 3e6),
     ],
 )

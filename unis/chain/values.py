@@ -38,7 +38,7 @@ _LONGEST_NAME = limit("FunctionConfig.name").max_bytes
 _LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
 _LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMG]?)(pps|bps)")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kMG]?)(pps|bps)")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|μs|ms|s)")  # both signs of micro
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 # As capabilities(7) has them, without CAP_.
@@ -252,7 +252,9 @@ Stdin = Annotated[
 User = Annotated[str, BeforeValidator(_user), _pattern(_USER.pattern)]
 Ipv4Prefix = Annotated[str, BeforeValidator(_prefix), _pattern("[0-9.]+(/[0-9]{1,2})?")]
 Rate = Annotated[str, BeforeValidator(_rate), _pattern(f"(max|{_RATE.pattern})")]
-PacketRate = Annotated[str, BeforeValidator(_packet_rate), _pattern(r"[0-9]+(\.[0-9]+)?[kMG]?pps")]
+PacketRate = Annotated[
+    str, BeforeValidator(_packet_rate), _pattern(r"[0-9]+(\.[0-9]+)? ?[kMG]?pps")
+]
 Duration = Annotated[str, BeforeValidator(_duration), _pattern(_DURATION.pattern)]
 Argument = Annotated[
     str, BeforeValidator(_argument), WithJsonSchema({"type": ["string", "number"]})
