@@ -53,7 +53,7 @@ class Component {
   // link's end needs to send. Returns how many packets it handled, or how many switches it made.
   virtual std::uint32_t Iterate() noexcept = 0;
   // After an Iterate() that has handled nothing: in how many ns there is something to do that
-  // neither a packet nor a call of Do() brings; 0: at once.
+  // neither a packet nor a call of Do() brings; 0: at once, or packets may come unannounced.
   virtual std::int64_t IdleNs() noexcept { return LcoreNap::kUntilGiven; }
 
  private:

@@ -1,7 +1,6 @@
-// The platform's lcore sleeps while none of its components has anything to do. After 5 ms in which
-// no component has handled a packet, and all say that they are idle, it naps: until the first
-// component has something to do, for 400 µs at most. Where packets may wait (a slack), it naps
-// between them too.
+// The platform's lcore sleeps while none of its components has anything to do. It naps when no
+// component has handled a packet for 5 ms, or for 10 µs where packets may wait (a slack), and all
+// say that they are idle: until the first component has something to do, for 400 µs at most.
 //
 // Only where one lcore runs all components: what one of them handles may be work for the next.
 #pragma once
@@ -16,7 +15,8 @@ namespace unis {
 
 class alignas(64) LcoreNap {
  public:
-  // Of Component::IdleNs: only packets from components of the lcore, or a call, bring work.
+  // Of Component::IdleNs: only packets or a call bring work. Packets come from components of the
+  // lcore, or from functions: while one of these runs, the scheduler says 0.
   static constexpr std::int64_t kUntilGiven = std::numeric_limits<std::int64_t>::max();
 
   // That of an lcore. It lives as long as the process.

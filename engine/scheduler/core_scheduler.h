@@ -56,8 +56,8 @@ class alignas(64) CoreScheduler {
 
   CoreIndex core() const noexcept { return core_; }
   virtual CoreStatistics statistics() const noexcept = 0;
-  // Until then the platform's CPU may nap: unless a packet comes, the scheduler has nothing to do.
-  // 0: it may not.
+  // Until then the platform's CPU may nap: all tasks sleep, and a packet that comes waits. 0: it
+  // may not.
   virtual Nanoseconds idle_until() const noexcept { return 0; }
   // How long a packet may wait while the tasks sleep between packets. 0: they do not sleep so.
   virtual Nanoseconds max_delay() const noexcept { return 0; }

@@ -81,8 +81,9 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
       std::exchange(out_of_turn_, !controller_.yielding()->AnyInTurn(tasks_.core()));
   const bool sleep =
       out_before && out_of_turn_ && !turn_seen && (started_ || now - woken_at_ >= kLateStart);
-  // Also while a task polls that has slept as long as it may: it sleeps again without being told.
-  idle_until_ = waiting == Waiting::kNone ? renewed_ + ProcessController::kRenewParkEvery : 0;
+  // A task that runs may send at any time, also without packets in its ingresses.
+  const bool idle = sleep && waiting == Waiting::kNone;
+  idle_until_ = idle ? renewed_ + ProcessController::kRenewParkEvery : 0;
   if (!sleep) {
     since_ = kNever;
     if (waiting < Waiting::kMuch)

@@ -21,8 +21,7 @@ class ShortRests {
   void Start(bool possible);
   // All tasks sleep, or will where they have done their work.
   bool active() const noexcept { return active_; }
-  // Until then the scheduler has nothing to do, unless a packet comes. 0: packets wait for tasks
-  // that run.
+  // All tasks sleep until then, and a packet that comes waits. 0: a task runs, was woken, or may.
   Nanoseconds idle_until() const noexcept { return idle_until_; }
   std::uint64_t times() const noexcept { return times_; }
   std::uint64_t wakes() const noexcept { return wakes_; }  // while active
