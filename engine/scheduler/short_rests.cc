@@ -57,7 +57,7 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
   if (!parking_.CanParkAll()) return false;
   ParkAll(now);
   active_ = true;
-  looked_at_ = now;
+  looked_before_ = looked_at_ = now;
   idle_until_ = 0;
   ++times_;
   woken_at_ = turn_at_ = now;
@@ -68,7 +68,7 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
 }
 
 bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
-  const Nanoseconds looked_before = std::exchange(looked_at_, now);
+  const Nanoseconds two_looks_ago = std::exchange(looked_before_, std::exchange(looked_at_, now));
   if (now - renewed_ >= ProcessController::kRenewParkEvery) ParkAll(now);
   if (turn_seen) {
     started_ = true;
@@ -103,7 +103,9 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     since_ = kNever;
     return true;
   }
-  if (since_ == kNever) since_ = looked_before;  // whoever looks may have slept meanwhile
+  // The source naps with the scheduler. After a nap it may send what it has held since the nap
+  // began only when the scheduler has looked again.
+  if (since_ == kNever) since_ = two_looks_ago;
   if (waiting >= Waiting::kMuch || now - since_ >= tasks_.settings().max_delay)
     Wake(now);
   else

@@ -55,7 +55,7 @@ class ShortRests {
   bool out_of_turn_ = false;  // all tasks were, at the last look
   Nanoseconds turn_at_ = 0;   // when a turn was seen to begin last
   Nanoseconds renewed_ = 0;
-  Nanoseconds looked_at_ = 0;
+  Nanoseconds looked_at_ = 0, looked_before_ = 0;
   Nanoseconds idle_until_ = 0;
   std::uint64_t times_ = 0, wakes_ = 0;
   std::vector<bool> woken_;  // per task
