@@ -35,7 +35,7 @@ class SchedulerComponent final : public Component {
     beat_.Add(1);
     if (heartbeat_ != nullptr) heartbeat_->Beat();
     const std::uint32_t switches = cores_.Tick();
-    LcoreNap::Of(lcore()).set_slack(cores_.max_delay());
+    LcoreNap::Of(lcore()).set_slack(cores_.slack());
     for (TraceRecorder* const trace : traces_) trace->Sample(timer_.Now());
     return switches;
   }

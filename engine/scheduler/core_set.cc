@@ -34,20 +34,21 @@ bool CoreSet::Start() {
 
 void CoreSet::Remove(const CoreScheduler& scheduler) {
   std::erase_if(schedulers_, [&](const auto& each) { return each.get() == &scheduler; });
+  next_decision_ = slack_ = 0;
 }
 
 std::uint32_t CoreSet::Tick() noexcept {
   Nanoseconds now = timer_.Now();
   if (now < next_decision_) return 0;
   std::uint32_t switched = 0;
-  next_decision_ = max_delay_ = std::numeric_limits<Nanoseconds>::max();
+  next_decision_ = slack_ = std::numeric_limits<Nanoseconds>::max();
   for (const auto& scheduler : schedulers_) {
     if (scheduler->Tick(now)) {
       ++switched;
       now = timer_.Now();  // a switch takes its time
     }
     next_decision_ = std::min(next_decision_, scheduler->next_decision());
-    max_delay_ = std::min(max_delay_, scheduler->max_delay());
+    slack_ = std::min(slack_, scheduler->slack());
   }
   return switched;
 }

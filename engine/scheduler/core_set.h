@@ -31,7 +31,7 @@ class CoreSet {
   // Of a core that was started.
   void Add(std::unique_ptr<CoreScheduler> scheduler) {
     schedulers_.push_back(std::move(scheduler));
-    next_decision_ = max_delay_ = 0;
+    next_decision_ = slack_ = 0;
   }
   void Remove(const CoreScheduler& scheduler);
   // Returns how many cores it switched.
@@ -39,8 +39,8 @@ class CoreSet {
 
   // The earliest idle_until() of the schedulers; 0 without a scheduler.
   Nanoseconds idle_until() const noexcept;
-  // The least max_delay() of the schedulers at the last decisions; 0 without a scheduler.
-  Nanoseconds max_delay() const noexcept { return schedulers_.empty() ? 0 : max_delay_; }
+  // The least slack() of the schedulers at the last decisions; 0 without a scheduler.
+  Nanoseconds slack() const noexcept { return schedulers_.empty() ? 0 : slack_; }
 
   std::size_t size() const noexcept { return schedulers_.size(); }
   CoreScheduler& operator[](std::size_t i) noexcept { return *schedulers_[i]; }
@@ -53,7 +53,7 @@ class CoreSet {
   std::vector<std::unique_ptr<CoreScheduler>> schedulers_;
   const TimerSubsystem& timer_;
   Nanoseconds next_decision_ = 0;  // the earliest of them all
-  Nanoseconds max_delay_ = 0;
+  Nanoseconds slack_ = 0;
 };
 
 }  // namespace unis

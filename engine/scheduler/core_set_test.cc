@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/scheduler/algorithm_one.h"
@@ -108,6 +109,42 @@ TEST(CoreSetTest, ACoreThatComesOrGoesMakesNoOtherLate) {
   rig.timer.now += 100 * kT;
   cores.Tick();
   EXPECT_EQ(decisions(0), 2U) << "of the one that is left";
+}
+
+// Sleeps, or does not, as the test says.
+struct SleepyScheduler final : CoreScheduler {
+  SleepyScheduler(CoreIndex core, Nanoseconds slack) : CoreScheduler(core), slack_ns(slack) {}
+  bool Start() override { return true; }
+  CoreStatistics statistics() const noexcept override { return {}; }
+  std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
+  Nanoseconds slack() const noexcept override { return slack_ns; }
+  bool Decide(Nanoseconds now) noexcept override {
+    next_decision_ = now + kT;
+    return false;
+  }
+  Nanoseconds slack_ns;
+};
+
+TEST(CoreSetTest, PacketsMayBeKeptBackForAsLongAsEachCoreAllows) {
+  FakeTimer timer;
+  CoreSet cores({}, timer);
+  const auto slack = [&] {
+    cores.Tick();
+    return cores.slack();
+  };
+  EXPECT_EQ(slack(), 0) << "without a core";
+  for (const auto& [core, ns] : {std::pair<CoreIndex, Nanoseconds>{0, 200}, {1, 100}})
+    cores.Add(std::make_unique<SleepyScheduler>(core, ns));
+  EXPECT_EQ(slack(), 100);
+  cores.Add(std::make_unique<SleepyScheduler>(2, 0));
+  EXPECT_EQ(slack(), 0) << "one does not sleep";
+  cores.Remove(cores[2]);
+  EXPECT_EQ(slack(), 100) << "from now on";
+  cores.Remove(cores[1]);
+  EXPECT_EQ(cores.slack(), 0) << "until the others have been asked";
+  EXPECT_EQ(slack(), 200);
+  cores.Remove(cores[0]);
+  EXPECT_EQ(slack(), 0);
 }
 
 TEST(CoreSetTest, ACoreWithoutATaskHasNoScheduler) {

@@ -26,8 +26,8 @@ class Handover final : public AlgorithmOne {
   Nanoseconds idle_until() const noexcept override {
     return short_rests_.active() ? short_rests_.idle_until() : AlgorithmOne::idle_until();
   }
-  Nanoseconds max_delay() const noexcept override {
-    return short_rests_.active() ? settings().max_delay : 0;
+  Nanoseconds slack() const noexcept override {
+    return short_rests_.active() || parking_.all_parked() ? settings().max_delay : 0;
   }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
 

@@ -246,6 +246,21 @@ TEST(NoShortRestsTest, OnSmallLinks) {
   EXPECT_FALSE(rig.cores[0].statistics().parked);
 }
 
+// Where it cannot sleep between packets, a core that is parked keeps no other from it.
+TEST(NoShortRestsTest, PacketsForACoreThatIsParkedMayBeKeptBackToo) {
+  FakeMonitor links = Filled({0, 0, 0});
+  for (std::uint32_t& capacity : links.capacity) capacity = 127;
+  Rig rig(SettingsOfRests(), Chain({0, 0}), 1, links, true);
+  rig.controller.can_park = true;
+  rig.controller.in_line = {0, 1};
+  EXPECT_TRUE(rig.cores.Start());
+  rig.TickAt(kT);
+  EXPECT_EQ(rig.cores.slack(), 0);
+  for (Nanoseconds now = kT; now < 2 * kIdleAfter; now += kT) rig.TickAt(now);
+  EXPECT_TRUE(rig.cores[0].statistics().parked);
+  EXPECT_EQ(rig.cores.slack(), kMaxDelay);
+}
+
 TEST(NoShortRestsTest, WhereATaskDoesNotYield) {
   Rig rig(SettingsOfRests(), Chain({0, 0}), 1, Filled({1, 0, 0}), true);
   rig.controller.can_park = true;
