@@ -54,10 +54,13 @@ class ArrivalSchedule {
   // Cycles until a packet is due.
   std::uint64_t Until(std::uint64_t now) const noexcept { return due_ > now ? due_ - now : 0; }
 
-  // Cycles from one packet to the next, on average; of small ones, where the rate is of bits.
-  std::uint64_t Gap() const noexcept {
-    const double mean = per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket;
-    return static_cast<std::uint64_t>(std::min(mean, kLongest));
+  // Cycles until `most` packets are due, or the first one has waited for `slack` cycles. Where the
+  // rate is of bits, all packets count as small: there are never more.
+  std::uint64_t UntilBurst(std::uint64_t now, std::uint32_t most,
+                           std::uint64_t slack) const noexcept {
+    const double gap = per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket;
+    return Until(now) +
+           std::min(slack, (most - 1) * static_cast<std::uint64_t>(std::min(gap, kLongest)));
   }
 
   // The cycle at which the next packet, of so many bits, is due; the one after it is next then.

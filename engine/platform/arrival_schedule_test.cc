@@ -57,6 +57,18 @@ TEST(ArrivalScheduleTest, ARateInBitsTakesLongerOverLongerPackets) {
   EXPECT_EQ(schedule.Take(100), kBegin + 2310);
 }
 
+TEST(ArrivalScheduleTest, ABurstIsDueWhenItIsFullOrItsFirstPacketHasWaited) {
+  constexpr std::uint64_t kGap = 2100;  // cycles
+  ArrivalSchedule schedule(kHz, 1);
+  for (const Rate& rate : {Rate{.pps = 1e6}, Rate{.bps = 1e6 * kBits}}) {
+    schedule.Begin(rate, kBegin + 500);
+    EXPECT_EQ(schedule.UntilBurst(kBegin, 64, 0), 500U) << "no packet may wait";
+    EXPECT_EQ(schedule.UntilBurst(kBegin, 64, 10 * kGap), 500 + 10 * kGap);
+    EXPECT_EQ(schedule.UntilBurst(kBegin, 64, 1000 * kGap), 500 + 63 * kGap);
+    EXPECT_EQ(schedule.UntilBurst(kBegin + 600, 64, 1000 * kGap), 63 * kGap) << "one is due";
+  }
+}
+
 TEST(ArrivalScheduleTest, PoissonHasIndependentExponentialGaps) {
   constexpr std::size_t kCount = 400'000;
   for (const Rate& rate : {Rate{.pps = 1e6, .arrivals = Arrivals::kPoisson},

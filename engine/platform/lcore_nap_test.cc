@@ -1,6 +1,7 @@
 #include "engine/platform/lcore_nap.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 
 #include <cstdint>
 
@@ -44,6 +45,24 @@ TEST_F(LcoreNapTest, TheSchedulerLooksBetweenAPacketAndTheNapAfterIt) {
     if (looked < sent) ++unseen;
   }
   EXPECT_LT(unseen, kSent / 2) << "the host may take the CPU in between now and then";
+}
+
+// As when the host has taken the CPU several times.
+TEST_F(LcoreNapTest, ATimerThatWasLateForbidsNapsForAWhileOnly) {
+  constexpr std::int64_t kLong = 400'000, kShort = 90'000;  // ns
+  const auto naps_in = [this](int rounds, std::int64_t idle_ns) {
+    const std::uint64_t before = nap_.naps();
+    for (int i = 0; i < rounds * kComponents; ++i) Turn(false, idle_ns);
+    return nap_.naps() - before;
+  };
+  ASSERT_TRUE(Eventually([&] { return naps_in(10, kLong) > 0; }));
+  prctl(PR_SET_TIMERSLACK, 10'000'000);  // ns; the first nap has set it to the least
+  EXPECT_TRUE(Eventually([&] {
+    (void)naps_in(100, kLong);
+    return naps_in(100, kShort) == 0;
+  }));
+  prctl(PR_SET_TIMERSLACK, 1);
+  EXPECT_TRUE(Eventually([&] { return naps_in(1'000, kShort) > 0; }));
 }
 
 }  // namespace

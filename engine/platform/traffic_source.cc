@@ -90,9 +90,10 @@ std::int64_t TrafficSource::IdleNs() noexcept {
   if (port_) return 0;  // whose queue a burst would fill during a nap
   if (paused_.load(std::memory_order_relaxed) || lists_.empty()) return LcoreNap::kUntilGiven;
   if (!rate_.limited() || !begun_) return 0;  // it waits for room in a link
-  const std::int64_t slack = LcoreNap::Of(lcore()).slack_ns();
-  return clock_.ToNs(schedule_.Until(rte_rdtsc())) +
-         std::min(slack, clock_.ToNs(kBurst * schedule_.Gap()));
+  // Packets wait until there is a burst of them, or for the slack.
+  const auto slack = static_cast<double>(LcoreNap::Of(lcore()).slack_ns());
+  return clock_.ToNs(schedule_.UntilBurst(rte_rdtsc(), kBurst,
+                                          static_cast<std::uint64_t>(clock_.ToCycles(slack))));
 }
 
 std::uint32_t TrafficSource::ReceivePackets() noexcept {

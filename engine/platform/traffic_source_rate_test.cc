@@ -169,6 +169,20 @@ TEST_F(DueTest, WhatWasDueInAPauseIsNot) {
   EXPECT_GE(Stamps(0).front(), end);
 }
 
+TEST_F(DueTest, PacketsThatMayWaitAreSentTogether) {
+  AddChain(64);
+  Run(OneChain(), {Synthetic()}, {.pps = 10e3});
+  LcoreNap& nap = LcoreNap::Of(kServiceLcores[0]);
+  source_->Do([&] { nap.set_slack(350'000); });
+  EXPECT_TRUE(Eventually([&] {
+    const std::uint64_t naps = nap.naps(), sent = chains_[0]->offered.value();
+    std::this_thread::sleep_for(20ms);
+    const std::uint64_t more = chains_[0]->offered.value() - sent;
+    return nap.naps() > naps + 10 && more > 2 * (nap.naps() - naps);
+  })) << "a nap ends with several packets, not with one";
+  source_->Do([&] { nap.set_slack(0); });
+}
+
 TEST_F(DueTest, PoissonIsPoissonInEachChain) {
   AddChain(2048);
   AddChain(2048);
