@@ -177,18 +177,22 @@ def _drawn(
         )
         for case, measured in chains
     }
-    curves: list[tuple[MppsByLength, MppsByLength]] = []
-    for _ in range(_RESAMPLES):
-        draws = {
+    drawn = [
+        {
             length: generator.integers(len(mpps), size=len(mpps))
             for length, (mpps, _) in both.items()
         }
-        curve, base_curve = (
-            {length: float(np.median(pair[index][draws[length]])) for length, pair in both.items()}
-            for index in (0, 1)
-        )
-        curves.append((curve, base_curve))
-    return curves
+        for _ in range(_RESAMPLES)
+    ]
+    medians = {
+        length: [np.median(mpps[[draws[length] for draws in drawn]], axis=1) for mpps in pair]
+        for length, pair in both.items()
+    }
+
+    def curve(draw: int, index: int) -> MppsByLength:
+        return {length: float(pair[index][draw]) for length, pair in medians.items()}
+
+    return [(curve(draw, 0), curve(draw, 1)) for draw in range(_RESAMPLES)]
 
 
 def _targets(curve: MppsByLength) -> list[float]:
