@@ -17,9 +17,6 @@ namespace unis {
 namespace {
 
 constexpr std::int64_t kQuiet = 5'000'000;  // ns
-// Where packets may wait. The scheduler looks at functions that sleep every 5 µs, so it has seen
-// what the source sent last.
-constexpr std::int64_t kLooked = 10'000;
 constexpr std::int64_t kLongest = 400'000;  // parked functions must be told anew every 0.8 ms
 constexpr std::int64_t kLeast = 20'000;     // a shorter nap costs more than it gives
 constexpr std::int64_t kMostLate =
@@ -77,7 +74,7 @@ void LcoreNap::Idle(std::int64_t idle_ns) noexcept {
   // Whoever had its turn before `seen_` was read may not have seen what came before.
   if (rounds_++ == 0) return;
   if (quiet_since_ == 0) quiet_since_ = TscClock::Cycles();
-  if (NsSince(quiet_since_) < (slack_ns_ > 0 ? kLooked : kQuiet)) return;
+  if (slack_ns_ == 0 && NsSince(quiet_since_) < kQuiet) return;
   if (components != all_components.load(std::memory_order_relaxed)) return;
   if (idle_ns_ - late_ns_ >= kLeast) return Nap(idle_ns_ - late_ns_);
   // Only naps tell how late the timer is, so what they told must not forbid them for ever.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 
 #include "engine/platform/memory_for_test.h"
@@ -17,7 +18,15 @@ struct RestingScheduler final : CoreScheduler {
   CoreStatistics statistics() const noexcept override { return {}; }
   std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
   Nanoseconds slack() const noexcept override { return kSlack; }
-  bool Decide(Nanoseconds) noexcept override { return false; }
+  Nanoseconds idle_until() const noexcept override {
+    return std::numeric_limits<Nanoseconds>::max();
+  }
+  bool Decide(Nanoseconds now) noexcept override {
+    looks.Add(1);
+    next_decision_ = now + 1'000'000'000;  // longer than any nap
+    return false;
+  }
+  Counter looks;
 };
 
 using SchedulerComponentTest = MemoryTest;
@@ -38,6 +47,23 @@ TEST_F(SchedulerComponentTest, TellsItsLcoreHowLongPacketsMayBeKeptBack) {
   EXPECT_TRUE(slack_is(RestingScheduler::kSlack));
   component.Do([&] { component.cores().Remove(component.cores()[0]); });
   EXPECT_TRUE(slack_is(0));
+}
+
+// Between two naps there are two turns, and the source may have sent in the first one.
+TEST_F(SchedulerComponentTest, LooksInTheTurnBeforeANapHoweverShortlyItHasLooked) {
+  const TscTimer timer;
+  Counter beat;
+  SchedulerComponent component("unis_scheduler", timer, beat, nullptr);
+  ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+  auto made = std::make_unique<RestingScheduler>();
+  const RestingScheduler& scheduler = *made;
+  component.Do([&] { component.cores().Add(std::move(made)); });
+  const LcoreNap& nap = LcoreNap::Of(kServiceLcores[0]);
+  ASSERT_TRUE(Eventually([&] { return nap.naps() > 10; }));
+  const std::uint64_t naps = nap.naps(), looks = scheduler.looks.value();
+  EXPECT_TRUE(Eventually([&] { return nap.naps() > naps + 10; }));
+  EXPECT_GE(scheduler.looks.value() + 1, looks + 10);
+  component.Do([&] { component.cores().Remove(component.cores()[0]); });
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ class alignas(64) CoreScheduler {
   // Does nothing until T has passed since the last decision. True: it switched.
   bool Tick(Nanoseconds now) noexcept { return now >= next_decision_ && Decide(now); }
   Nanoseconds next_decision() const noexcept { return next_decision_; }
+  void DecideAtNextTick() noexcept { next_decision_ = 0; }
 
   CoreIndex core() const noexcept { return core_; }
   virtual CoreStatistics statistics() const noexcept = 0;

@@ -53,6 +53,11 @@ std::uint32_t CoreSet::Tick() noexcept {
   return switched;
 }
 
+void CoreSet::DecideAtNextTick() noexcept {
+  next_decision_ = 0;
+  for (const auto& scheduler : schedulers_) scheduler->DecideAtNextTick();
+}
+
 Nanoseconds CoreSet::idle_until() const noexcept {
   if (schedulers_.empty()) return 0;
   Nanoseconds until = std::numeric_limits<Nanoseconds>::max();

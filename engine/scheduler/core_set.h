@@ -36,6 +36,8 @@ class CoreSet {
   void Remove(const CoreScheduler& scheduler);
   // Returns how many cores it switched.
   std::uint32_t Tick() noexcept;
+  // Each scheduler decides in the next Tick(), also before its interval has passed.
+  void DecideAtNextTick() noexcept;
 
   // The earliest idle_until() of the schedulers; 0 without a scheduler.
   Nanoseconds idle_until() const noexcept;
