@@ -1,4 +1,4 @@
-"""The comparisons of policies on the paper's chains, at their shortest."""
+"""Comparisons of policies, at their shortest. `make test` runs one of them, `make bench` all."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,7 @@ from tests.e2e.machine import Machine
 from unis import built
 
 
+@pytest.mark.benchmark
 def test_throughput(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "throughput.json"
     machine.unis(
@@ -25,6 +26,7 @@ def test_throughput(machine: Machine, tmp_path: Path) -> None:
     assert set(rows[3]["costs_ns"]) == {"macswap1"}
 
 
+@pytest.mark.benchmark
 def test_latency(machine: Machine, tmp_path: Path) -> None:
     machine.unis(
         "bench", "latency", "--quick", "--length", "2", "--loads", "20", "--rings", "256",
@@ -96,6 +98,7 @@ def test_paper(machine: Machine, tmp_path: Path) -> None:
     assert not (tmp_path / ".unis-parts").exists()
 
 
+@pytest.mark.benchmark
 def test_calibrate(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     demo = str(built.clone() / "examples" / "demo.yaml")
