@@ -232,13 +232,25 @@ TEST_F(ShortRestsTest, WhereATaskCannotBeParkedNoneIs) {
   EXPECT_EQ(rig.controller.parks, 0);
 }
 
-TEST(NoShortRestsTest, OnSmallLinks) {
-  FakeMonitor links = Filled({0, 0, 0});
-  for (std::uint32_t& capacity : links.capacity) capacity = 127;
-  Rig rig(SettingsOfRests(), Chain({0, 0}), 1, links, true);
-  rig.controller.can_park = true;
-  rig.controller.in_line = {0, 1};
-  EXPECT_TRUE(rig.cores.Start());
+class SmallLinksTest : public testing::Test {
+ protected:
+  SmallLinksTest() {
+    rig.controller.can_park = true;
+    rig.controller.in_line = {0, 1};
+    EXPECT_TRUE(rig.cores.Start());
+  }
+
+  Rig rig{SettingsOfRests(), Chain({0, 0}), 1, SmallLinks(), true};
+
+ private:
+  static FakeMonitor SmallLinks() {
+    FakeMonitor links = Filled({0, 0, 0});
+    for (std::uint32_t& capacity : links.capacity) capacity = 127;
+    return links;
+  }
+};
+
+TEST_F(SmallLinksTest, NobodySleepsBetweenPackets) {
   for (Nanoseconds now = 0; now < kIdleAfter / 2; now += kT) {
     rig.controller.turn = {.task = 0, .begun = true};
     rig.TickAt(now);
@@ -246,14 +258,8 @@ TEST(NoShortRestsTest, OnSmallLinks) {
   EXPECT_FALSE(rig.cores[0].statistics().parked);
 }
 
-// Where it cannot sleep between packets, a core that is parked keeps no other from it.
-TEST(NoShortRestsTest, PacketsForACoreThatIsParkedMayBeKeptBackToo) {
-  FakeMonitor links = Filled({0, 0, 0});
-  for (std::uint32_t& capacity : links.capacity) capacity = 127;
-  Rig rig(SettingsOfRests(), Chain({0, 0}), 1, links, true);
-  rig.controller.can_park = true;
-  rig.controller.in_line = {0, 1};
-  EXPECT_TRUE(rig.cores.Start());
+// Such a core does not keep others from naps between packets.
+TEST_F(SmallLinksTest, PacketsForACoreThatIsParkedMayBeKeptBackToo) {
   rig.TickAt(kT);
   EXPECT_EQ(rig.cores.slack(), 0);
   for (Nanoseconds now = kT; now < 2 * kIdleAfter; now += kT) rig.TickAt(now);
