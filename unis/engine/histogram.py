@@ -13,12 +13,8 @@ class Latency:
     def __init__(self, histograms: Iterable[LatencyHistogram] = ()) -> None:
         self._packets = Counter[int]()
         for histogram in histograms:
-            self.add(histogram)
-
-    def add(self, histogram: LatencyHistogram) -> None:
-        """Adds the packets of one report."""
-        for value, count in zip(histogram.value_ns, histogram.count, strict=True):
-            self._packets[value] += count
+            for value, count in zip(histogram.value_ns, histogram.count, strict=True):
+                self._packets[value] += count
 
     @property
     def count(self) -> int:
