@@ -28,7 +28,7 @@ from unis.measure import order
 from unis.measure.counters import CACHE_MISSES, CACHE_REFERENCES, Counters, CountersError, counting
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles, Ratio
-from unis.measure.windows import SETTLE_SECONDS, Arm, Offered, Rounds, in_turn, mpps
+from unis.measure.windows import Arm, Offered, Rounds, in_turn, mpps, span_of
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
@@ -132,8 +132,8 @@ def seconds_of(case: Case, extent: Extent) -> float:
     """The estimated time of the measurement."""
     windows = sum(len(names) * _rounds(case, name, extent) for name, names in case.sets.items())
     slow = any(arms.RR in names for names in case.sets.values()) and not case.key.endswith(SHORT)
-    settle = min(SETTLE_SECONDS, extent.window)
-    return 3.6 + windows * (settle + extent.window) + (6.0 if slow else 0.0)
+    span = span_of(Arm("unis"), extent.window, 1, 0.0)
+    return 3.6 + windows * (span.settle + span.window) + (6.0 if slow else 0.0)
 
 
 def measure(
