@@ -142,8 +142,8 @@ def chain_file(directory: Path, name: str, cpu: int, device: str | None = None) 
         "traffic": from_device if device else synthetic,
         "functions": functions,
         "chains": {
-            # 8192 slots hold 120 ms: freeing a killed program's memory takes up to 28 ms of a CPU
-            # that nobody else uses.
+            # 8192 slots hold 120 ms. To free a killed program's memory takes up to 28 ms of an idle
+            # CPU, and longer on a busy machine.
             "bystander": {"match": [_DNS], "path": ["bystander"], "ring": 8192},
             "over-memif": {"match": [{"dst_port": 8080}], "path": [over_memif]},
             "struck": {"path": [first, second]},

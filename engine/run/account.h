@@ -32,8 +32,8 @@ bool Drained(const Deployment& deployment);
 // Of a function on net_unis; zeros for others.
 FunctionCounts CountFunction(const Deployment& deployment, std::size_t function);
 
-// Packets that any function took: of one that is not on net_unis its links tell, and they begin
-// anew where it gets others.
+// Packets that a function took. Where a function is not on net_unis, its links count them: this
+// count begins anew when the function gets other links.
 std::uint64_t TakenByFunction(const Deployment& deployment, std::size_t function);
 
 // What a chain's path through a function has counted so far.

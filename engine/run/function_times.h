@@ -33,7 +33,7 @@ class FunctionTimes {
   // At `now`. A thread counts from the first look at it on.
   void Look(const std::string& function, const Counters& counters, std::span<const Thread> threads,
             Nanoseconds now);
-  // All that was seen so far. Zeros where nobody has looked at the function.
+  // The time of the function up to the last Look(). Zeros before the first one.
   v1::FunctionTime Of(const std::string& function) const;
   // A function of that name which comes later begins at nothing.
   void Forget(const std::string& function) { functions_.erase(function); }

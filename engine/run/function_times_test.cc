@@ -137,7 +137,7 @@ TEST_F(FunctionTimesTest, WhoWasStoppedByASignalWaitsAndThenIsAsBefore) {
   EXPECT_EQ(Time().sleeping_ns(), 0U);
 }
 
-// The states are sums over the threads, also of those that have gone.
+// The time of a function is that of all its threads. The time of a thread that has ended stays.
 TEST_F(FunctionTimesTest, EachThreadOfAFunctionHasItsTime) {
   KernelThread other;
   other.seen().tid = 8;

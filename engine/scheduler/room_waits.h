@@ -18,7 +18,7 @@ class RoomWaits {
     if (next_ > 0) LookAtAll(current, now - (next_ - kEvery));
     next_ = now + kEvery;
   }
-  // Nobody has looked while all tasks slept.
+  // After a time in which all tasks slept: it is no wait.
   void BeginAnew() noexcept { next_ = 0; }
   Nanoseconds Of(Slot task) const noexcept { return waited_[task]; }
 

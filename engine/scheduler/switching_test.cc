@@ -58,7 +58,7 @@ TEST(SwitchingTest, ItIsKnownForHowLongTasksLackedRoom) {
   EXPECT_EQ(rig.cores[0].WaitedForRoom(2), 0);
 }
 
-// The packets of the current task take 20 ms: until a quarter of them nobody decides.
+// The packets of the current task take 20 ms. Decisions are put off for a quarter of that time.
 TEST(SwitchingTest, WaitsForRoomCountWhileDecisionsArePutOff) {
   constexpr double kHeavy = 13'000;
   SchedulerSettings settings;

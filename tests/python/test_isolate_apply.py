@@ -141,7 +141,7 @@ def test_the_same_again_writes_nothing(tmp_path: Path) -> None:
 
 def test_l2_and_bandwidth_are_as_others_set_them(tmp_path: Path) -> None:
     tree, kept = tree_of(tmp_path, RICH), Kept()
-    for group in ("theirs", "unis-nat"):  # the second of somebody who has left
+    for group in ("theirs", "unis-nat"):  # nobody uses the second any more
         tree.make(group)
     rest = {
         "": "L2:0=ff;1=3f;2=ff;3=ff\nMB:0=100;1=50",
@@ -156,7 +156,7 @@ def test_l2_and_bandwidth_are_as_others_set_them(tmp_path: Path) -> None:
     assert {group: without_l3(tree, group) for group in (*rest, "unis-fw")} == {
         **rest, "unis-fw": new,
     }  # fmt: skip
-    tree.write("schemata", "L2:0=3\nMB:0=70\n")  # by somebody, whom undoing overrules
+    tree.write("schemata", "L2:0=3\nMB:0=70\n")  # by somebody else; `undo` restores what was there
     assert undo(tree, kept.record) == []
     assert picture(tree) == before
 

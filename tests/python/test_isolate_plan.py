@@ -50,7 +50,7 @@ IO_MASKS = st.sampled_from([0xC0000, 0x3, 0x600])
 def test_masks_are_disjoint_neighbours_and_not_io_s(
     asked: dict[str, CacheRequest], random: Any, first: int, second: int
 ) -> None:
-    """In each of two caches, of which I/O has different ways."""
+    """Two caches; I/O has other ways in one than in the other."""
     info = info_of(shareable=first & second, domains=(0, 1))
     io = IoWays("ddio", "", {0: first, 1: second})
     try:

@@ -255,7 +255,7 @@ def size(
     known: Known | None = None,
     there: Mapping[str, int] = MappingProxyType({}),
 ) -> Sizes:
-    """Sizes of the links of `file`. `stated`: costs that count before those that are known.
+    """Sizes of the links of `file`. `stated`: costs that replace the known ones.
 
     Chains that are `there` keep the length of their rings (slots), where the file states none.
     Goals on latency are held against nothing where nothing is `known` of the machine.
