@@ -170,6 +170,12 @@ class RunTest : public testing::Test {
     ASSERT_TRUE(Start().ok());
   }
 
+  // Of BringUp(): packets wait for it, and keep the chain from draining.
+  void StopSecond() {
+    kill(functions_[1].pid(), SIGSTOP);
+    EXPECT_TRUE(Eventually([] { return rte_ring_count(rte_ring_lookup("chain.1")) > 0; }));
+  }
+
   // Brings up two functions without a stated cost.
   void BringUpUnknown(bool follow) {
     v1::DeployRequest request = Chain({"a", "b"});
