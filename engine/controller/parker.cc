@@ -20,6 +20,7 @@ Parker::Parker(const std::vector<HeldThread*>& tasks) {
 
 bool Parker::CanPark(TaskIndex index) noexcept {
   Task& task = tasks_[index];
+  if (task.never) return false;
   if (task.turn == nullptr && task.turns) task.turn = task.turns->Of(task.tid);
   return task.turn != nullptr;
 }

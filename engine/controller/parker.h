@@ -26,6 +26,8 @@ class Parker {
   Parker(const Parker&) = delete;
   Parker& operator=(const Parker&) = delete;
 
+  // `task` cannot be parked from now on.
+  void Never(TaskIndex task) noexcept { tasks_[task].never = true; }
   // As ProcessController has them. False: the task has not the plug-in, or has polled no port yet.
   bool CanPark(TaskIndex task) noexcept;
   void Park(TaskIndex task) noexcept;
@@ -44,6 +46,7 @@ class Parker {
     unis_turn* turn = nullptr;  // null: not seen to poll
     std::uint32_t word = 0;     // last used; 0 says nothing
     bool parked = false;
+    bool never = false;
   };
 
   std::vector<Task> tasks_;

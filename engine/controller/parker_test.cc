@@ -56,6 +56,15 @@ TEST_F(ParkerTest, ATaskWithoutThePluginCannotBeParked) {
   }
 }
 
+TEST_F(ParkerTest, ATaskThatIsToStayAwakeCannotBeParked) {
+  TurnTakers takers(Kinds(2, Kind::kTakesTurns));
+  Parker parker(takers.tasks());
+  parker.Never(1);
+  EXPECT_TRUE(parker.CanPark(0));
+  EXPECT_FALSE(parker.CanPark(1));
+  EXPECT_NE(parker.turns(1), nullptr) << "it hands the CPU over all the same";
+}
+
 TEST_F(ParkerTest, ParkingAgainChangesTheWord) {
   TurnTakers takers({Kind::kTakesTurns});
   Parker parker(takers.tasks());

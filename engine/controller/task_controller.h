@@ -32,6 +32,8 @@ class TaskController : public ProcessController {
   // Any number of times; what an error names is tried again.
   virtual absl::Status Release() = 0;
 
+  // Before Acquire(): from now on it cannot be parked.
+  void NeverPark(TaskIndex task) noexcept { parker_.Never(task); }
   bool CanPark(TaskIndex task) noexcept override { return parker_.CanPark(task); }
   void Park(TaskIndex task) noexcept override { parker_.Park(task); }
   void Unpark(TaskIndex task) noexcept override { parker_.Unpark(task); }

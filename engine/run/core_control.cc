@@ -50,6 +50,8 @@ absl::StatusOr<CoreControl::Prepared> CoreControl::Prepare(const Decision& wante
   }
   if (!controller.ok()) return controller.status();
   prepared.controller = *std::move(controller);
+  for (TaskIndex task = 0; task < plan_.tasks.size(); ++task)
+    if (plan_.tasks[task].stays_awake) prepared.controller->NeverPark(task);
   prepared.scheduler = traits->MakeScheduler({.settings = wanted.settings.value_or(plan_.settings),
                                               .tasks = plan_.set,
                                               .core = 0,
@@ -152,6 +154,8 @@ void CoreControl::Count(ScheduleCounts& counts) const {
   core.statistics = scheduler_->statistics();
   if (const auto task = core.statistics.current) core.current = plan_.FunctionOf(*task);
   if (const auto task = core.statistics.cannot_park) core.cannot_park = plan_.FunctionOf(*task);
+  if (const auto task = core.statistics.sends_by_timer)
+    core.sends_by_timer = plan_.FunctionOf(*task);
   for (TaskIndex task = 0; task < plan_.tasks.size(); ++task) {
     const std::string& function = plan_.FunctionOf(task);
     now.switched_in[function] += scheduler_->SwitchedIn(task);

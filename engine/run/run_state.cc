@@ -161,8 +161,10 @@ std::vector<Control::Wanted> RunState::PlanCores() {
     }
     for (std::size_t task = 0; task < tasks.thread_of.size(); ++task) {
       const std::size_t function = tasks.functions[tasks.set.tasks[task].function];
-      plan.tasks.push_back({threads[function][tasks.thread_of[task]],
-                            topology.functions[function].config.yield_every()});
+      const v1::FunctionConfig& config = topology.functions[function].config;
+      plan.tasks.push_back({.thread = threads[function][tasks.thread_of[task]],
+                            .yield_every = config.yield_every(),
+                            .stays_awake = config.stays_awake()});
       wanted.activities.push_back(ActivityOf(*deployment_, function));
     }
   }

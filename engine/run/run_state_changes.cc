@@ -26,16 +26,17 @@ absl::Status Refused(const std::string& sentence) {
   return absl::FailedPreconditionError(sentence);
 }
 
-// Costs apart, which may change, and the CPU: whether a process that plays the one plays the other.
+// Whether a process that plays the one plays the other. Its cost, its CPU and its sleep may change.
 bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
   for (auto* config : {&one, &other}) {
     config->set_cost_ns(0);
     config->set_cpu(0);
+    config->set_stays_awake(false);
   }
   return MessageDifferencer::Equals(one, other);
 }
 
-// The functions that `to` no longer has, or has elsewhere, with other ports or at another cost. All
+// The functions that `to` no longer has, or has elsewhere, with other ports or otherwise. All
 // where the scheduler has other settings: what it follows and puts back of costs ends first.
 std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployRequest& to) {
   std::set<std::string> changed;
@@ -44,7 +45,8 @@ std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployReq
   for (const auto& function : from.functions()) {
     const auto same = Named(to.functions(), function.name());
     if (all || same == to.functions().end() || same->cpu() != function.cpu() ||
-        same->cost_ns() != function.cost_ns() || !SameProcess(*same, function))
+        same->cost_ns() != function.cost_ns() || same->stays_awake() != function.stays_awake() ||
+        !SameProcess(*same, function))
       changed.insert(function.name());
   }
   return changed;

@@ -16,8 +16,8 @@ struct ScheduleCounts {
   struct Core {
     CoreStatistics statistics;
     v1::ControllerKind controller = v1::CONTROLLER_UNSPECIFIED;  // unspecified: the kernel decides
-    std::optional<std::string> current;      // function; none: parked, or the kernel decides
-    std::optional<std::string> cannot_park;  // function
+    std::optional<std::string> current;  // function; none: parked, or the kernel decides
+    std::optional<std::string> cannot_park, sends_by_timer;  // functions
   };
   std::map<unsigned, Core> cores;                        // by CPU
   std::map<std::string, std::uint64_t> switched_in;      // by function
@@ -31,6 +31,7 @@ struct ScheduleCounts {
       here.controller = core.controller;
       here.current = core.current;
       here.cannot_park = core.cannot_park;
+      here.sends_by_timer = core.sends_by_timer;
     }
     for (const auto& [function, count] : later.switched_in) switched_in[function] += count;
     for (const auto& [function, ns] : later.waited_for_room) waited_for_room[function] += ns;
@@ -42,6 +43,7 @@ struct ScheduleCounts {
       core.controller = v1::CONTROLLER_UNSPECIFIED;
       core.current.reset();
       core.cannot_park.reset();
+      core.sends_by_timer.reset();
     }
   }
   // The functions of the CPU are stopped by signals while others have their turns.

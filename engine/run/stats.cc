@@ -185,10 +185,12 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     out.set_failed_switches(seen.failed_switches);
     out.set_rests(seen.parks);
     out.set_wakes(seen.wakes);
+    out.set_wake_delay_ns(static_cast<std::uint64_t>(seen.wake_delay));
     out.set_resting(seen.parked);
     out.set_quota(seen.budget);
     out.set_switch_ns(static_cast<std::uint64_t>(seen.switch_ns));
     out.set_cannot_rest(core.cannot_park.value_or(""));
+    out.set_sends_by_timer(core.sends_by_timer.value_or(""));
     out.set_current(core.current.value_or(""));
   }
   for (auto& function : *stats.mutable_functions()) {

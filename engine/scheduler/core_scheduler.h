@@ -16,17 +16,19 @@ namespace unis {
 // What a scheduler tells of its core. A policy leaves at 0 what it does not have.
 struct CoreStatistics {
   // Now.
-  std::optional<TaskIndex> current = {};      // none: all tasks are parked
-  std::optional<TaskIndex> cannot_park = {};  // a task for which the core spins without work
-  bool parked = false;                        // all tasks
-  std::uint32_t budget = 0;                   // packets of a turn; 0: no task yields by itself
-  Nanoseconds switch_ns = 0;                  // from the decision until the next task runs, as seen
+  std::optional<TaskIndex> current = {};         // none: all tasks are parked
+  std::optional<TaskIndex> cannot_park = {};     // a task for which the core spins without work
+  std::optional<TaskIndex> sends_by_timer = {};  // a task for which none sleeps between packets
+  bool parked = false;                           // all tasks
+  std::uint32_t budget = 0;                      // packets of a turn; 0: no task yields by itself
+  Nanoseconds switch_ns = 0;  // from the decision until the next task runs, as seen
   // Counters since the scheduler was made.
   std::uint64_t decisions = 0;        // looks at the core
   std::uint64_t switches = 0;         // with those that tasks made
   std::uint64_t failed_switches = 0;  // that the controller could not make
   std::uint64_t parks = 0;            // times that all tasks were parked
   std::uint64_t wakes = 0;            // of tasks that sleep between packets; each ran them once
+  Nanoseconds wake_delay = 0;         // that the first packets had waited then, at most; the sum
 
   // The schedulers of a core one after the other: counters add up, and what is now is that of
   // `later`.
@@ -38,6 +40,7 @@ struct CoreStatistics {
     failed_switches += before.failed_switches;
     parks += before.parks;
     wakes += before.wakes;
+    wake_delay += before.wake_delay;
   }
 };
 

@@ -223,6 +223,8 @@ CoreStatistics Handover::statistics() const noexcept {
   CoreStatistics statistics = AlgorithmOne::statistics();
   statistics.parks += short_rests_.times();
   statistics.wakes = short_rests_.wakes();
+  statistics.wake_delay = short_rests_.wake_delay();
+  statistics.sends_by_timer = short_rests_.sends_by_timer();
   if (short_rests_.active()) {
     statistics.parked = true;
     statistics.current.reset();

@@ -18,6 +18,12 @@ constexpr Nanoseconds kCalmFor = 20'000;
 constexpr Nanoseconds kLateStart = 200'000;
 // Tasks that have not caught up after this time have no time to sleep.
 constexpr Nanoseconds kBehindFor = 200'000;
+// Wake-ups so rare cost nothing worth a delay: the first packet after such a time does not wait.
+constexpr Nanoseconds kRareWakes = 1'000'000;
+// A task keeps packets and sends them by a timer if it was seen so often in so short a time to send
+// without having taken anything. One that says hello to its neighbours does so more seldom.
+constexpr std::uint8_t kProofs = 3;
+constexpr Nanoseconds kProofsWithin = 1'000'000'000;
 
 }  // namespace
 
@@ -30,6 +36,7 @@ void ShortRests::Start(bool possible) {
   active_ = false;
   calm_since_ = kNever;
   woken_.assign(tasks_.size(), false);
+  asleep_.assign(tasks_.size(), {});
 }
 
 ShortRests::Waiting ShortRests::Look() const noexcept {
@@ -58,6 +65,7 @@ bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
   ParkAll(now);
   active_ = true;
   looked_before_ = looked_at_ = now;
+  seen_asleep_ = false;
   idle_until_ = 0;
   ++times_;
   woken_at_ = turn_at_ = now;
@@ -101,17 +109,41 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
   behind_since_ = kNever;
   if (waiting == Waiting::kNone) {
     since_ = kNever;
-    return true;
+    if (!FindTimers(now)) return true;
+    allowed_ = active_ = false;
+    parking_.UnparkAll(0);
+    return false;
   }
   // The source naps with the scheduler. After a nap it may send what it has held since the nap
   // began only when the scheduler has looked again.
   if (since_ == kNever) since_ = two_looks_ago;
-  if (waiting >= Waiting::kMuch || now - since_ >= tasks_.settings().max_delay)
+  if (waiting >= Waiting::kMuch || now - since_ >= tasks_.settings().max_delay ||
+      now - woken_at_ >= kRareWakes)
     Wake(now);
   else
     idle_until_ = std::min(since_ + tasks_.settings().max_delay,
                            renewed_ + ProcessController::kRenewParkEvery);
   return true;
+}
+
+// All sleep, and no packet waits. Each task has polled now and then since the last look: at the
+// latest after UNIS_REST_MS.
+bool ShortRests::FindTimers(Nanoseconds now) noexcept {
+  const bool compare = std::exchange(seen_asleep_, true);
+  for (Slot slot = 0; slot < tasks_.size(); ++slot) {
+    Asleep& before = asleep_[slot];
+    const std::uint16_t taken = tasks_.TakenBy(tasks_[slot]), moved = tasks_.MovedBy(tasks_[slot]);
+    const bool by_timer = compare && taken == before.taken && moved != before.moved;
+    before.taken = taken;
+    before.moved = moved;
+    if (!by_timer) continue;
+    if (before.times == 0 || now - before.first > kProofsWithin) {
+      before.times = 0;
+      before.first = now;
+    }
+    if (++before.times == kProofs) sends_by_timer_ = tasks_[slot].index;
+  }
+  return sends_by_timer_.has_value();
 }
 
 void ShortRests::ParkAll(Nanoseconds now) noexcept {
@@ -122,6 +154,8 @@ void ShortRests::ParkAll(Nanoseconds now) noexcept {
 // Woken tasks sleep again when they find their ports empty.
 void ShortRests::Wake(Nanoseconds now) noexcept {
   ++wakes_;
+  wake_delay_ += now - since_;
+  seen_asleep_ = false;
   woken_at_ = turn_at_ = now;
   started_ = out_of_turn_ = false;
   since_ = kNever;

@@ -1,9 +1,11 @@
 // The tasks of a core sleep between packets, if all of them yield by themselves. They sleep until
-// an eighth of an ingress is full, or a packet has waited for max_delay. Then the tasks with
-// packets run once, in the order of the line. Each sleeps again when it finds its ports empty.
+// an eighth of an ingress is full, a packet has waited for max_delay, or one comes long after the
+// last ones. Then the tasks with packets run once, in the order of the line. Each sleeps again when
+// it finds its ports empty.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/scheduler/components.h"
@@ -25,6 +27,11 @@ class ShortRests {
   Nanoseconds idle_until() const noexcept { return idle_until_; }
   std::uint64_t times() const noexcept { return times_; }
   std::uint64_t wakes() const noexcept { return wakes_; }  // while active
+  // That the first packets had waited when tasks were woken, at most; the sum of all wakes.
+  Nanoseconds wake_delay() const noexcept { return wake_delay_; }
+  // A task that was seen to send packets which it kept while it slept. From then on no task sleeps
+  // between packets: what it sends by a timer would be sent late.
+  std::optional<TaskIndex> sends_by_timer() const noexcept { return sends_by_timer_; }
 
   // A look while tasks spin; `turn_seen`: a turn has begun since the last look. True: tasks sleep
   // from now on, because two looks have found few packets, and no task keeps the CPU.
@@ -38,7 +45,15 @@ class ShortRests {
   // Of the fullest ingress.
   enum class Waiting { kNone, kLittle, kMuch, kHalfFull };
 
+  // What a task had taken and sent when it was last seen asleep with nothing to do; both wrap.
+  struct Asleep {
+    std::uint16_t taken = 0, moved = 0;
+    std::uint8_t times = 0;  // of late, that it has sent since then, and taken nothing
+    Nanoseconds first = 0;   // of these
+  };
+
   Waiting Look() const noexcept;
+  bool FindTimers(Nanoseconds now) noexcept;
   void ParkAll(Nanoseconds now) noexcept;
   void Wake(Nanoseconds now) noexcept;
   void WakeChain(Slot slot) noexcept;
@@ -58,7 +73,11 @@ class ShortRests {
   Nanoseconds looked_at_ = 0, looked_before_ = 0;
   Nanoseconds idle_until_ = 0;
   std::uint64_t times_ = 0, wakes_ = 0;
-  std::vector<bool> woken_;  // per task
+  std::vector<bool> woken_;     // per task
+  std::vector<Asleep> asleep_;  // per task
+  bool seen_asleep_ = false;    // since the last wake
+  Nanoseconds wake_delay_ = 0;
+  std::optional<TaskIndex> sends_by_timer_;
 };
 
 }  // namespace unis

@@ -111,6 +111,8 @@ TEST_F(ShortRestsTest, APacketWaitsForTheLongestDelayAndNoLonger) {
   EXPECT_EQ(Wakes(), 0U);
   Pass(20 * kT);
   EXPECT_EQ(Wakes(), 1U);
+  EXPECT_NEAR(static_cast<double>(rig.cores[0].statistics().wake_delay),
+              static_cast<double>(kMaxDelay), 20 * kT);
   EXPECT_EQ(rig.controller.unparked, (TaskList{0, 1, 2}));
 }
 
@@ -132,6 +134,82 @@ TEST_F(ShortRestsTest, ATimeInWhichTheSourceHeldPacketsCountsAsWait) {
   rig.monitor.packets[0] = 1;
   Pass(10 * kT);
   EXPECT_EQ(Wakes(), 1U);
+}
+
+// What the tasks of the line have sent, and taken.
+struct ShortRestsWithTimersTest : ShortRestsTest {
+  ShortRestsWithTimersTest() { rig.monitor.sent = rig.monitor.received = {0, 0, 0, 0}; }
+  // Task 1 polls after its longest sleep.
+  void PollsAndSends(std::uint16_t taken, std::uint16_t sent) {
+    Run(2 * kT);
+    rig.monitor.received[1] += taken;
+    rig.monitor.sent[2] += sent;
+    rig.monitor.received[2] += sent;  // which task 2 takes at once
+    rig.monitor.sent[3] += sent;
+    Sleep();
+  }
+  std::optional<TaskIndex> SendsByTimer() const { return rig.cores[0].statistics().sends_by_timer; }
+};
+
+TEST_F(ShortRestsWithTimersTest, ATaskThatSendsByATimerEndsThem) {
+  PassUntilResting();
+  for (int i = 0; i < 2; ++i) {
+    PollsAndSends(0, 32);
+    EXPECT_TRUE(Resting());
+  }
+  EXPECT_EQ(SendsByTimer(), std::nullopt) << "too early to tell";
+  PollsAndSends(0, 32);
+  EXPECT_EQ(SendsByTimer(), 1U);
+  EXPECT_FALSE(Resting());
+  EXPECT_TRUE(rig.controller.parked.empty());
+  Run(200'000);
+  EXPECT_FALSE(Resting()) << "for ever";
+}
+
+TEST_F(ShortRestsWithTimersTest, ATaskThatTookPacketsMaySendThem) {
+  PassUntilResting();
+  for (int i = 0; i < 20; ++i) PollsAndSends(32, 32);
+  EXPECT_TRUE(Resting());
+  EXPECT_EQ(SendsByTimer(), std::nullopt);
+}
+
+TEST_F(ShortRestsWithTimersTest, WhatWokenTasksSendIsNoTimers) {
+  PassUntilResting();
+  for (int i = 0; i < 20; ++i) {
+    rig.monitor.packets[0] = kMuch;
+    Pass(10 * kT);
+    rig.monitor.sent[2] += 32;  // before the counter of what it took is read
+    RunOnce();
+    rig.monitor.received[1] += 32;
+    Pass(10 * kT);
+  }
+  EXPECT_TRUE(Resting());
+  EXPECT_EQ(SendsByTimer(), std::nullopt);
+}
+
+TEST_F(ShortRestsWithTimersTest, ATaskThatSaysHelloNowAndThenMaySleep) {
+  PassUntilResting();
+  for (int i = 0; i < 10; ++i) {
+    PollsAndSends(0, 1);
+    for (int k = 0; k < 600; ++k) {
+      rig.timer.now += 1'000'000;
+      rig.TickAt(rig.timer.now);
+    }
+  }
+  EXPECT_TRUE(Resting());
+  EXPECT_EQ(SendsByTimer(), std::nullopt);
+}
+
+TEST_F(ShortRestsTest, APacketAfterALongTimeWakesThemAtOnce) {
+  PassUntilResting();
+  Pass(1'000'000);
+  rig.monitor.packets[0] = 1;
+  Pass(10 * kT);
+  EXPECT_EQ(Wakes(), 1U);
+  RunOnce();
+  rig.monitor.packets[0] = 1;
+  Pass(kMaxDelay / 2);
+  EXPECT_EQ(Wakes(), 1U) << "the next one waits for others";
 }
 
 TEST_F(ShortRestsTest, MuchWakesThemAtOnce) {

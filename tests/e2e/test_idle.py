@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
-from tests.e2e.third_party import a_testpmd
+from tests.e2e.third_party import a_testpmd, third_party
 from unis import built
 
 # Longer than `idle_us` between two packets, as far as every pause of the machine allows.
@@ -41,8 +41,9 @@ def platform_share(machine: Machine, seconds: float = 0.7) -> float:
 
 
 def rests(machine: Machine) -> int:
-    """How often the CPU of the functions went to rest."""
-    return sum(int(core["rests"]) for core in machine.ps()["stats"]["cores"])
+    """How often the CPU of the functions went to rest, also between packets."""
+    cores = machine.ps()["stats"]["cores"]
+    return sum(int(core["rests"]) + int(core["wakes"]) for core in cores)
 
 
 def test_functions_sleep_while_there_is_no_traffic(machine: Machine) -> None:
@@ -84,13 +85,12 @@ def test_functions_without_traffic_sleep_while_others_work(machine: Machine) -> 
 
 def test_functions_sleep_between_packets(machine: Machine) -> None:
     functions = {"a": macswap(), "b": a_testpmd(), "c": macswap()}
-    scheduler = {"max_delay_us": 100}
-    file = machine.chain_file(functions, traffic={"rate": "20kpps"}, scheduler=scheduler)
-    machine.up(file)
+    machine.up(machine.chain_file(functions, traffic={"rate": "20kpps"}))
     before = delivered(machine.ps())
     asleep = share_of_cpu(machine)
     (core,) = machine.ps()["stats"]["cores"]
     assert int(core["wakes"]) > 100
+    assert int(core["wake_delay_ns"]) > 0
     assert_delivers_more_than(machine, before + 10_000)
     machine.unis("policy", "other")
     assert asleep < share_of_cpu(machine) / 2
@@ -101,10 +101,24 @@ def test_functions_sleep_between_packets(machine: Machine) -> None:
 
 
 def test_functions_poll_on_where_the_file_says_so(machine: Machine) -> None:
-    functions: dict[str, Json] = {"a": macswap(), "b": macswap()}
-    machine.up(machine.chain_file(functions, traffic=NEARLY_NOTHING, scheduler={"idle_us": 0}))
+    functions: dict[str, Json] = {"a": macswap(), "b": {**macswap(), "may_sleep": False}}
+    machine.up(machine.chain_file(functions, traffic=NEARLY_NOTHING))
     assert share_of_cpu(machine) > 0
     assert rests(machine) == 0
+    assert "CPU 1 is never idle: b cannot sleep" in machine.unis("ps")
+    may_sleep: dict[str, Json] = {"a": macswap(), "b": macswap()}
+    machine.unis("apply", str(machine.chain_file(may_sleep, traffic=NEARLY_NOTHING)))
+    share_of_cpu(machine)
+    before = rests(machine)
+    assert before > 0
+    polls: Json = {"idle_us": 0, "max_delay_us": 0}
+    machine.unis(
+        "apply", str(machine.chain_file(may_sleep, traffic=NEARLY_NOTHING, scheduler=polls))
+    )
+    share_of_cpu(machine, seconds=0.2)
+    before = rests(machine)
+    assert share_of_cpu(machine) > 0
+    assert rests(machine) == before
 
 
 def test_traffic_at_full_rate_hardly_rests(machine: Machine) -> None:
@@ -114,3 +128,13 @@ def test_traffic_at_full_rate_hardly_rests(machine: Machine) -> None:
     before = rests(machine)
     assert_delivers_more_than(machine, delivered(machine.ps()) + 1_000_000)
     assert rests(machine) - before < 1000
+
+
+def test_a_program_that_sends_by_a_timer_is_found_out(machine: Machine) -> None:
+    """DPDK's l2fwd keeps a part of a burst for 100 µs, which it could not do asleep."""
+    command = [str(third_party("l2fwd")), "{eal}", "--", "-p", "3", "-q", "2", "-T", "0"]
+    l2fwd: Json = {"command": command, "cpu": 1, "cost_ns": 60}
+    machine.up(machine.chain_file({"l2fwd": l2fwd}, traffic={"rate": "50pps"}))
+    told = "CPU 1 is busy between packets: l2fwd sends packets by a timer"
+    machine.wait_for(lambda: told in machine.unis("ps"), "not found out")
+    assert_whole(machine.exact_account())

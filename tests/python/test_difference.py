@@ -270,6 +270,7 @@ OTHER: dict[type[BaseModel], Data] = {
         "command": ["sh", "-v", "-d", "{plugin}", "{vdev0}", "{vdev1}"],
         "lcores": 2,
         "queues": 2,
+        "may_sleep": False,
         "stdin": "x",
         "terminal": True,
         "cpu": 3,

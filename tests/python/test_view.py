@@ -171,12 +171,18 @@ def test_states_are_shares_of_the_time_of_all_threads_of_a_function() -> None:
     )
 
 
-def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_are() -> None:
+def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_and_delays_are() -> None:
     cores = [pb.CoreStats(cpu=1, cannot_rest="ids"), pb.CoreStats(cpu=2), pb.CoreStats(cpu=3)]
     cores[2].quota = 1448
+    cores += [
+        pb.CoreStats(cpu=4, wakes=20, wake_delay_ns=1_840_000),
+        pb.CoreStats(cpu=5, sends_by_timer="l2fwd"),
+    ]
     assert [line.plain for line in about_cpus(pb.Stats(cores=cores))] == [
         "CPU 1 is never idle: ids cannot sleep",
         "CPU 3: turns of up to 1448 packets",
+        "CPU 4: functions are woken 92 µs after the first packet, on average",
+        "CPU 5 is busy between packets: l2fwd sends packets by a timer",
     ]
 
 

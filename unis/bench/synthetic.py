@@ -51,7 +51,8 @@ def macswap_chain(
     path = [Stage(cost, cpu, length)] if fused else [Stage(cost, cpu)] * length
     paths = {f"chain{at}" if chains > 1 else "chain": path for at in range(1, chains + 1)}
     return chain_of(
-        name, paths, size=size_of(cost), ring=ring, goal=goal, scheduler={"controller": controller},
+        name, paths, size=size_of(cost), ring=ring, goal=goal,
+        scheduler={"controller": controller, "max_delay_us": 0},
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from unis.chain.values import (
     Gamma,
     Ipv4Prefix,
     Lead,
+    MaxDelay,
     Name,
     Offload,
     Origin,
@@ -175,11 +176,10 @@ class SchedulerPart(Part):
         float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
     ] = defaults.IDLE_US
     """The functions of a CPU sleep after this time without a packet, µs; 0: they keep polling."""
-    max_delay_us: Annotated[
-        float, Field(ge=0, **bounds("SchedulerSettings.max_delay_ns", unit=NS_PER_US))
-    ] = defaults.MAX_DELAY_US
+    max_delay_us: MaxDelay = defaults.MAX_DELAY
     """Functions that hand the CPU over sleep between packets: until an eighth of a link is full, or
-    a packet has waited this long, µs; 0: they keep polling."""
+    a packet has waited this long, µs; 0: they keep polling. `auto`: 100, or a tenth of the shortest
+    latency goal, divided by the number of CPUs; 0 where that is below 20."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None
@@ -270,6 +270,9 @@ class Function(Part):
     version."""
     env: dict[Variable, Argument] = Field(default={})
     """Environment variables, added to those of UNiS."""
+    may_sleep: bool = True
+    """Whether it may sleep where no packet comes, or few. `false` for a program with timers of its
+    own that must not be 4 ms late; the other functions of its CPU then poll on as well."""
     restart: Restart | None = None
     """When it ends: `never`: its chains stay down; `on-failure`: it is restarted, unless it exited
     with code 0."""
@@ -370,6 +373,17 @@ class ChainFile(Part):
         if own.command is not None:  # it would not know the option
             update["yield_every"] = 0
         return own.model_copy(update=update)
+
+    @property
+    def max_delay_us(self) -> float:
+        """How long a packet may wait for functions that sleep, µs; 0: they do not."""
+        stated = self.scheduler.max_delay_us
+        if stated != "auto":
+            return stated
+        goals = [chain.slo.p95_ns for chain in self.chains.values() if chain.slo]
+        least = min(goals, default=float("inf")) / 10 / len(self.cpus) / NS_PER_US
+        longest = min(least, defaults.MAX_DELAY_US)
+        return longest if longest >= defaults.LEAST_DELAY_US else 0.0
 
     @property
     def platform_cpus(self) -> list[int]:

@@ -53,6 +53,7 @@ _LONGEST_STDIN = 1 << 16  # bytes: a pipe takes them before anybody reads
 _FACTOR = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _UNIT_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
+_LONGEST_DELAY_US = (limit("SchedulerSettings.max_delay_ns").max or math.inf) / 1000
 _LONGEST_LEAD_US = (limit("SchedulerSettings.lead_ns").max or math.inf) / 1000
 _LARGEST_QUOTA = int(limit("SchedulerSettings.quota").max or 0)
 _LARGEST_COST = limit("FunctionConfig.cost_ns").max or math.inf
@@ -281,6 +282,10 @@ Gamma = Annotated[
     _invalid(
         "share of the egress", f"auto, or above 0, up to {limit('SchedulerSettings.gamma').max:g}"
     ),
+]
+MaxDelay = Annotated[
+    Annotated[float, Field(ge=0, le=_LONGEST_DELAY_US)] | Literal["auto"],
+    _invalid("delay", f"auto, or the time in µs, from 0 (never) to {_LONGEST_DELAY_US:g}"),
 ]
 Quota = Annotated[
     Annotated[int, Field(ge=BATCH, le=_LARGEST_QUOTA)] | Literal["auto"],

@@ -392,8 +392,15 @@ def about_cpus(stats: pb.Stats) -> Iterator[Text]:
     for core in stats.cores:
         if core.quota:
             yield Text(f"CPU {core.cpu}: turns of up to {core.quota} packets", "dim")
+        if core.wakes:
+            delay = core.wake_delay_ns / core.wakes / 1000
+            told = f"functions are woken {delay:,.0f} µs after the first packet, on average"
+            yield Text(f"CPU {core.cpu}: {told}", "dim")
         if core.cannot_rest:
             yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} cannot sleep", "dim")
+        if core.sends_by_timer:
+            told = f"{core.sends_by_timer} sends packets by a timer"
+            yield Text(f"CPU {core.cpu} is busy between packets: {told}", "dim")
 
 
 def about_stopped(stats: pb.Stats) -> Iterator[Text]:

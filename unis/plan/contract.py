@@ -3,6 +3,7 @@
 import ipaddress
 from pathlib import Path
 
+from unis.chain import defaults
 from unis.chain.model import (
     NS_PER_MS,
     NS_PER_US,
@@ -23,6 +24,7 @@ SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MI
 
 def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.SchedulerSettings:
     """Settings of the scheduler, times in ns; what the file leaves out stays absent."""
+    delay = defaults.MAX_DELAY_US if part.max_delay_us == "auto" else part.max_delay_us
     return common_pb2.SchedulerSettings(
         gamma=gamma,
         theta_min=part.theta_min,
@@ -32,7 +34,7 @@ def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.Schedule
         max_wait_ns=round(part.max_wait_us * NS_PER_US),
         online_cost=part.cost == "online",
         idle_ns=round(part.idle_us * NS_PER_US),
-        max_delay_ns=round(part.max_delay_us * NS_PER_US),
+        max_delay_ns=round(delay * NS_PER_US),
         lead_ns=None if part.lead_us == "auto" else round(part.lead_us * NS_PER_US),
         quota=0 if part.quota == "auto" else part.quota,
     )

@@ -179,6 +179,8 @@ def _functions(
             why.append(f"cost: {_cost(was)} → {_cost(now)}")
         if was.restart != now.restart:
             why.append(f"restart: {was.restart} → {now.restart}")
+        if was.may_sleep != now.may_sleep:
+            why.append("it may sleep now" if now.may_sleep else "it may not sleep any longer")
         if why:
             yield Change("function", name, "changed", tuple(why))
 

@@ -76,6 +76,7 @@ class FunctionPlan(ProgramPlan):
     file_prefix: str
     folder: Path | None  # its user's own, where its links' sockets are; None: it has none
     cost_ns: float | None  # per packet; None: not stated
+    may_sleep: bool
     restart: str  # when it ends: never, on-failure
     plugin: bool  # whether UNiS' EAL plug-in is loaded
     ports: tuple[PortPlan, ...]
@@ -94,6 +95,7 @@ class FunctionPlan(ProgramPlan):
             yield_every=self.yield_every,
             group=_GROUPS[self.group],
             ports=[port.message() for port in self.ports],
+            stays_awake=not self.may_sleep,
         )
 
 

@@ -79,7 +79,9 @@ def look_at_programs(chain: LoadedChain, wiring: Wiring, below: Path) -> Program
     for name, function in graph.functions.items():
         problems += _place_problems(name, function, len(wiring.ports[name]))
     problems += _file_problems(chain)
-    scheduler = file.scheduler.model_copy(update={"controller": _controller(chain)})
+    scheduler = file.scheduler.model_copy(
+        update={"controller": _controller(chain), "max_delay_us": file.max_delay_us}
+    )
     return Programs(
         found,
         file.model_copy(update={"scheduler": scheduler}),

@@ -159,7 +159,7 @@ def timers(sleep: Callable[[float], None] = time.sleep) -> Finding:
         found,
         "UNiS makes up for at most 100 µs of this; beyond that, packets wait longer than "
         "max_delay_us",
-        "leave max_delay_us at 0 where that is too long",
+        "set max_delay_us: 0 where that is too long",
     )
 
 
