@@ -13,15 +13,18 @@ namespace unis {
 // two cores.
 constexpr int kFavouredNice = -3;
 
-inline void FavourThread() { (void)setpriority(PRIO_PROCESS, 0, kFavouredNice); }
+// Where the CPU that they leave is for others, they come first whenever they wake up.
+constexpr int kFirstNice = -19;
+
+inline void FavourThread(int nice = kFavouredNice) { (void)setpriority(PRIO_PROCESS, 0, nice); }
 
 // Where the kernel shares the CPU among sessions first (autogroup), the nice value of a thread
 // counts only within its own. Only for a session that this process began, and that goes with it:
 // that of whoever started it by hand would keep the value.
-inline void FavourSession() {
+inline void FavourSession(int nice = kFavouredNice) {
   if (getsid(0) != getpid()) return;
   std::ofstream autogroup("/proc/self/autogroup");
-  if (autogroup) autogroup << kFavouredNice;
+  if (autogroup) autogroup << nice;
 }
 
 }  // namespace unis

@@ -22,6 +22,7 @@ inline SchedulerSettings FromProto(const v1::SchedulerSettings& proto) {
   settings.online_cost = proto.online_cost();
   settings.idle_after = static_cast<Nanoseconds>(proto.idle_ns());
   settings.max_delay = static_cast<Nanoseconds>(proto.max_delay_ns());
+  settings.platform_nap = static_cast<Nanoseconds>(proto.platform_nap_ns());
   settings.budget = proto.quota();
   if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
   return settings;

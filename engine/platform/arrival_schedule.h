@@ -51,6 +51,11 @@ class ArrivalSchedule {
     return true;
   }
 
+  // Whether `most` packets are due, or the first one has waited for `slack` cycles.
+  bool IsBurstDue(std::uint64_t now, std::uint32_t most, std::uint64_t slack) const noexcept {
+    return now >= due_ && now - due_ >= TimeOf(most, slack);
+  }
+
   // Cycles until a packet is due.
   std::uint64_t Until(std::uint64_t now) const noexcept { return due_ > now ? due_ - now : 0; }
 
@@ -58,9 +63,7 @@ class ArrivalSchedule {
   // rate is of bits, all packets count as small: there are never more.
   std::uint64_t UntilBurst(std::uint64_t now, std::uint32_t most,
                            std::uint64_t slack) const noexcept {
-    const double gap = per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket;
-    return Until(now) +
-           std::min(slack, (most - 1) * static_cast<std::uint64_t>(std::min(gap, kLongest)));
+    return Until(now) + TimeOf(most, slack);
   }
 
   // The cycle at which the next packet, of so many bits, is due; the one after it is next then.
@@ -71,6 +74,11 @@ class ArrivalSchedule {
   }
 
  private:
+  std::uint64_t TimeOf(std::uint32_t most, std::uint64_t slack) const noexcept {
+    const double gap = per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket;
+    return std::min(slack, static_cast<std::uint64_t>((most - 1) * std::min(gap, kLongest)));
+  }
+
   static constexpr double kSomePacket = 8.0 * 64;
   static constexpr double kLongest = 1e17;  // cycles: a year
 

@@ -66,6 +66,11 @@ TEST(ArrivalScheduleTest, ABurstIsDueWhenItIsFullOrItsFirstPacketHasWaited) {
     EXPECT_EQ(schedule.UntilBurst(kBegin, 64, 10 * kGap), 500 + 10 * kGap);
     EXPECT_EQ(schedule.UntilBurst(kBegin, 64, 1000 * kGap), 500 + 63 * kGap);
     EXPECT_EQ(schedule.UntilBurst(kBegin + 600, 64, 1000 * kGap), 63 * kGap) << "one is due";
+    EXPECT_FALSE(schedule.IsBurstDue(kBegin + 499, 1, 0));
+    EXPECT_TRUE(schedule.IsBurstDue(kBegin + 500, 1, 0));
+    EXPECT_FALSE(schedule.IsBurstDue(kBegin + 500 + 31 * kGap - 1, 32, 1000 * kGap));
+    EXPECT_TRUE(schedule.IsBurstDue(kBegin + 500 + 31 * kGap, 32, 1000 * kGap));
+    EXPECT_TRUE(schedule.IsBurstDue(kBegin + 500 + 5 * kGap, 32, 5 * kGap)) << "long enough";
   }
 }
 

@@ -22,7 +22,8 @@ constexpr std::int64_t kLeast = 20'000;     // a shorter nap costs more than it 
 constexpr std::int64_t kMostLate =
     100'000;  // a longer delay is not the timer's: others had the CPU
 
-// Rounds without a nap. Some 50 µs a second: hardly any nap ends late for it.
+constexpr std::int64_t kStep = 1'000;  // ns
+// Rounds in which the delay forbade a nap. Some 50 µs a second: hardly any nap ends late for it.
 constexpr std::uint32_t kForgetEvery = 64;
 
 std::atomic<std::uint32_t> all_components{0};
@@ -78,7 +79,7 @@ void LcoreNap::Idle(std::int64_t idle_ns) noexcept {
   if (components != all_components.load(std::memory_order_relaxed)) return;
   if (idle_ns_ - late_ns_ >= kLeast) return Nap(idle_ns_ - late_ns_);
   // Only naps tell how late the timer is, so what they told must not forbid them for ever.
-  if (idle_ns_ >= kLeast && rounds_ % kForgetEvery == 0) --late_ns_;
+  if (idle_ns_ >= kLeast && ++refused_ % kForgetEvery == 0) --late_ns_;
 }
 
 void LcoreNap::Nap(std::int64_t ns) noexcept {
@@ -93,8 +94,9 @@ void LcoreNap::Nap(std::int64_t ns) noexcept {
   naps_.Add(1);
   if (slept == 0) woken_.Add(1);
   if (!timed_out) return;
-  const std::int64_t late = NsSince(begin) - ns;
-  late_ns_ += (std::min(late, kMostLate) - late_ns_) / 8;
+  // Follows the median: a few delays while others had the CPU do not count.
+  late_ns_ += std::clamp(NsSince(begin) - ns - late_ns_, -kStep, kStep);
+  late_ns_ = std::min(late_ns_, kMostLate);
 }
 
 }  // namespace unis

@@ -1,6 +1,7 @@
 // The platform's lcore sleeps while none of its components has anything to do. It naps when no
 // component has handled a packet for 5 ms, or for a round where packets may wait (a slack), and all
-// say that they are idle: until the first component has something to do, for 400 µs at most.
+// say that they are idle: until the first component has something to do, for 400 µs at most. The
+// scheduler is idle while all functions sleep, or for a time between two looks where it may be.
 //
 // Only where one lcore runs all components: what one of them handles may be work for the next.
 #pragma once
@@ -16,7 +17,7 @@ namespace unis {
 class alignas(64) LcoreNap {
  public:
   // Of Component::IdleNs: only packets or a call bring work. Packets come from components of the
-  // lcore, or from functions: while one of these runs, the scheduler says 0.
+  // lcore, or from functions: while one of these runs, the scheduler says how long they may wait.
   static constexpr std::int64_t kUntilGiven = std::numeric_limits<std::int64_t>::max();
 
   // That of an lcore. It lives as long as the process.
@@ -63,6 +64,7 @@ class alignas(64) LcoreNap {
   std::uint64_t quiet_since_ = 0;        // cycles; 0: something was handled
   std::int64_t slack_ns_ = 0;            // for which the source may keep packets back
   std::int64_t late_ns_ = 0;             // the usual delay of the timer that ends a nap
+  std::uint32_t refused_ = 0;            // naps, for that delay
 };
 
 }  // namespace unis

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace unis {
 namespace {
@@ -16,6 +17,8 @@ constexpr std::uint64_t kSeed = 1, kPicksSeed = 2;
 ArrivalSchedule MakeSchedule() { return {static_cast<double>(rte_get_tsc_hz()), kSeed}; }
 
 std::size_t After(std::size_t at, std::size_t size) { return at + 1 == size ? 0 : at + 1; }
+
+constexpr double kHold = 5'000;  // ns; for which packets wait for others at most, between naps
 
 // Written last by an NF on another core: all lines are asked for before the first is needed.
 void Prefetch(rte_mbuf* const* packets, std::uint32_t count) {
@@ -67,6 +70,7 @@ void TrafficSource::Take(Classifier classifier, std::vector<List> lists, Rate ra
   begun_ = false;
   lists_ = std::move(lists);
   next_list_ = 0;
+  held_ = MostHeld();
 }
 
 void TrafficSource::SetRate(const Rate& rate) {
@@ -90,10 +94,18 @@ std::int64_t TrafficSource::IdleNs() noexcept {
   if (port_) return 0;  // whose queue a burst would fill during a nap
   if (paused_.load(std::memory_order_relaxed) || lists_.empty()) return LcoreNap::kUntilGiven;
   if (!rate_.limited() || !begun_) return 0;  // it waits for room in a link
-  // Packets wait until there is a burst of them, or for the slack.
+  // Packets wait until so many are due, or for the slack.
   const auto slack = static_cast<double>(LcoreNap::Of(lcore()).slack_ns());
-  return clock_.ToNs(schedule_.UntilBurst(rte_rdtsc(), kBurst,
-                                          static_cast<std::uint64_t>(clock_.ToCycles(slack))));
+  return clock_.ToNs(
+      schedule_.UntilBurst(rte_rdtsc(), held_, static_cast<std::uint64_t>(clock_.ToCycles(slack))));
+}
+
+// A burst, or an eighth of the shortest first link, which wakes functions that sleep.
+std::uint32_t TrafficSource::MostHeld() const noexcept {
+  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
+  for (const auto& chain : chains_)
+    if (chain->ingress() != nullptr) least = std::min(least, chain->ingress()->capacity());
+  return std::max(kBurst, least / 8);
 }
 
 std::uint32_t TrafficSource::ReceivePackets() noexcept {
@@ -126,6 +138,10 @@ std::uint32_t TrafficSource::SendDue() noexcept {
   const std::uint64_t now = rte_rdtsc();
   if (!begun_) schedule_.Begin(rate_, now);
   begun_ = true;
+  // Else hardly a turn would be without a packet, and the lcore would never nap.
+  if (LcoreNap::Of(lcore()).slack_ns() > 0 &&
+      !schedule_.IsBurstDue(now, kBurst / 2, static_cast<std::uint64_t>(clock_.ToCycles(kHold))))
+    return 0;
   if (!schedule_.IsDue(now)) return 0;
   struct Due {
     const List* list;

@@ -71,6 +71,7 @@ class TrafficSource final : public Component {
   void Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept;
   std::uint32_t Skip(List& list) noexcept;
   bool IsDown(const List& list) const noexcept;
+  std::uint32_t MostHeld() const noexcept;
 
   const PacketMemory& memory_;
   const Chains& chains_;
@@ -81,8 +82,9 @@ class TrafficSource final : public Component {
   Rate rate_;
   ArrivalSchedule schedule_;
   TscClock clock_;
-  Random picks_;        // of lists
-  bool begun_ = false;  // the schedule, with the rate as it is
+  Random picks_;            // of lists
+  bool begun_ = false;      // the schedule, with the rate as it is
+  std::uint32_t held_ = 0;  // packets that may wait for each other in a nap
   std::atomic<bool> paused_{true};
   Counter unclassified_;
 };

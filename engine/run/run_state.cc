@@ -184,6 +184,10 @@ absl::Status RunState::MakeSchedulerComponents() {
     schedulers_.push_back(std::move(made));
   }
   options_.held.Watch(schedulers_.size());
+  const bool naps = deployment_->config().scheduler().platform_nap_ns() > 0;
+  const int nice = naps ? kFirstNice : kFavouredNice;
+  for (const auto& scheduler : schedulers_) scheduler->Do([nice] { FavourThread(nice); });
+  FavourSession(nice);
   return absl::OkStatus();
 }
 

@@ -42,12 +42,13 @@ class SchedulerComponent final : public Component {
 
   std::int64_t IdleNs() noexcept override {
     if (!traces_.empty()) return 0;
-    // 0 also where the kernel decides: then the engine does not know whether functions run.
+    // Both are 0 where the kernel decides: then the engine does not know whether functions run.
     const Nanoseconds until = cores_.idle_until();
+    if (until == 0) return cores_.nap();
     // The source may have sent since the last look: look once more in the turn before a nap.
-    if (until > 0) cores_.DecideAtNextTick();
+    cores_.DecideAtNextTick();
     // A look that is due now does not keep the lcore awake.
-    return until == 0 ? 0 : std::max<std::int64_t>(1, until - timer_.Now());
+    return std::max<std::int64_t>(1, until - timer_.Now());
   }
 
   const TscTimer& timer_;

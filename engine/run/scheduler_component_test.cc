@@ -66,5 +66,38 @@ TEST_F(SchedulerComponentTest, LooksInTheTurnBeforeANapHoweverShortlyItHasLooked
   component.Do([&] { component.cores().Remove(component.cores()[0]); });
 }
 
+// Its tasks run.
+struct WatchingScheduler final : CoreScheduler {
+  explicit WatchingScheduler(Nanoseconds nap) : CoreScheduler(0), nap_ns(nap) {}
+  bool Start() override { return true; }
+  CoreStatistics statistics() const noexcept override { return {}; }
+  std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
+  Nanoseconds slack() const noexcept override { return nap_ns; }
+  Nanoseconds nap() const noexcept override { return nap_ns; }
+  bool Decide(Nanoseconds now) noexcept override {
+    next_decision_ = now + 50'000;
+    return false;
+  }
+  Nanoseconds nap_ns;
+};
+
+TEST_F(SchedulerComponentTest, NapsWhileTasksRunWhereItMay) {
+  const TscTimer timer;
+  Counter beat;
+  SchedulerComponent component("unis_scheduler", timer, beat, nullptr);
+  ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+  const LcoreNap& nap = LcoreNap::Of(kServiceLcores[0]);
+  for (const Nanoseconds ns : {0, 100'000}) {
+    component.Do([&] { component.cores().Add(std::make_unique<WatchingScheduler>(ns)); });
+    const std::uint64_t turns = beat.value(), naps = nap.naps();
+    if (ns > 0)
+      EXPECT_TRUE(Eventually([&] { return nap.naps() > naps + 10; }));
+    else
+      EXPECT_TRUE(Eventually([&] { return beat.value() > turns + 100'000; }));
+    EXPECT_EQ(nap.naps() > naps, ns > 0);
+    component.Do([&] { component.cores().Remove(component.cores()[0]); });
+  }
+}
+
 }  // namespace
 }  // namespace unis

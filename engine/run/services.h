@@ -33,7 +33,7 @@ inline unsigned CpuOfLcore(unsigned lcore) {
 // Lets a service lcore run the component, before the engine's other threads.
 inline absl::Status RunFavoured(Component& component, unsigned lcore) {
   auto status = component.RunOn(lcore);
-  if (status.ok()) component.Do(FavourThread);
+  if (status.ok()) component.Do([] { FavourThread(); });
   return status;
 }
 

@@ -65,6 +65,13 @@ Nanoseconds CoreSet::idle_until() const noexcept {
   return until;
 }
 
+Nanoseconds CoreSet::nap() const noexcept {
+  if (schedulers_.empty()) return 0;
+  Nanoseconds nap = std::numeric_limits<Nanoseconds>::max();
+  for (const auto& scheduler : schedulers_) nap = std::min(nap, scheduler->nap());
+  return nap;
+}
+
 std::uint64_t CoreSet::Sum(std::uint64_t CoreStatistics::*counter) const noexcept {
   std::uint64_t sum = 0;
   for (const auto& scheduler : schedulers_) sum += scheduler->statistics().*counter;

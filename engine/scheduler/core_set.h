@@ -41,6 +41,8 @@ class CoreSet {
 
   // The earliest idle_until() of the schedulers; 0 without a scheduler.
   Nanoseconds idle_until() const noexcept;
+  // The least nap() of the schedulers; 0 without a scheduler.
+  Nanoseconds nap() const noexcept;
   // The least slack() of the schedulers at the last decisions; 0 without a scheduler.
   Nanoseconds slack() const noexcept { return schedulers_.empty() ? 0 : slack_; }
 

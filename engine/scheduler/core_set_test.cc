@@ -118,6 +118,7 @@ struct SleepyScheduler final : CoreScheduler {
   CoreStatistics statistics() const noexcept override { return {}; }
   std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
   Nanoseconds slack() const noexcept override { return slack_ns; }
+  Nanoseconds nap() const noexcept override { return slack_ns / 2; }
   bool Decide(Nanoseconds now) noexcept override {
     next_decision_ = now + kT;
     return false;
@@ -133,11 +134,14 @@ TEST(CoreSetTest, PacketsMayBeKeptBackForAsLongAsEachCoreAllows) {
     return cores.slack();
   };
   EXPECT_EQ(slack(), 0) << "without a core";
+  EXPECT_EQ(cores.nap(), 0);
   for (const auto& [core, ns] : {std::pair<CoreIndex, Nanoseconds>{0, 200}, {1, 100}})
     cores.Add(std::make_unique<SleepyScheduler>(core, ns));
   EXPECT_EQ(slack(), 100);
+  EXPECT_EQ(cores.nap(), 50);
   cores.Add(std::make_unique<SleepyScheduler>(2, 0));
   EXPECT_EQ(slack(), 0) << "one does not sleep";
+  EXPECT_EQ(cores.nap(), 0);
   cores.Remove(cores[2]);
   EXPECT_EQ(slack(), 100) << "from now on";
   cores.Remove(cores[1]);

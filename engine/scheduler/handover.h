@@ -6,6 +6,7 @@
 // others. Where no task of the core yields, Algorithm 1 alone decides.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -26,8 +27,13 @@ class Handover final : public AlgorithmOne {
   Nanoseconds idle_until() const noexcept override {
     return short_rests_.active() ? short_rests_.idle_until() : AlgorithmOne::idle_until();
   }
+  // Tasks that wait to be granted packets are looked at more often.
+  Nanoseconds nap() const noexcept override {
+    return all_yield_ && !grants_ ? settings().platform_nap : 0;
+  }
   Nanoseconds slack() const noexcept override {
-    return short_rests_.active() || parking_.all_parked() ? settings().max_delay : 0;
+    const bool sleep = short_rests_.active() || parking_.all_parked();
+    return std::max(sleep ? settings().max_delay : 0, nap());
   }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
 

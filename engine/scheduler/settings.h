@@ -42,6 +42,9 @@ struct SchedulerSettings {
   // The longest that a packet waits for tasks that sleep between packets (short_rests.h). 0: tasks
   // never sleep so.
   Nanoseconds max_delay = 0;
+  // The platform's CPU may nap so long between two looks at tasks that yield by themselves. 0: it
+  // may not while a task runs.
+  Nanoseconds platform_nap = 0;
   // Slices are so many times as long as costs and γ say: what wrong costs do (section 5.7).
   double slice_factor = 1;
 

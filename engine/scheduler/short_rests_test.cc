@@ -345,6 +345,27 @@ TEST_F(SmallLinksTest, PacketsForACoreThatIsParkedMayBeKeptBackToo) {
   EXPECT_EQ(rig.cores.slack(), kMaxDelay);
 }
 
+TEST(PlatformNapTest, OnlyWhileAllTasksHandTheCpuOverAndWaitForNoGrant) {
+  constexpr Nanoseconds kNap = 50'000;
+  struct Case {
+    TaskList in_line;
+    bool divides;
+    Nanoseconds nap;
+  };
+  for (const Case& asked : {Case{{0, 1}, false, kNap}, {{0}, false, 0}, {{0, 1}, true, 0}}) {
+    SchedulerSettings settings = SettingsOfRests();
+    settings.platform_nap = kNap;
+    CostedTasks tasks = Chain({0, 0});
+    tasks.set.divides = asked.divides;
+    Rig rig(settings, tasks, 1, Filled({1, 0, 0}), true);
+    rig.controller.in_line = asked.in_line;
+    ASSERT_TRUE(rig.cores.Start());
+    rig.TickAt(kT);
+    EXPECT_EQ(rig.cores.nap(), asked.nap);
+    EXPECT_EQ(rig.cores.slack(), asked.nap);
+  }
+}
+
 TEST(NoShortRestsTest, WhereATaskDoesNotYield) {
   Rig rig(SettingsOfRests(), Chain({0, 0}), 1, Filled({1, 0, 0}), true);
   rig.controller.can_park = true;

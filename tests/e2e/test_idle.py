@@ -100,6 +100,22 @@ def test_functions_sleep_between_packets(machine: Machine) -> None:
     assert account["dropped_by_function"] == 0
 
 
+def test_the_platform_s_cpu_is_shared_where_the_file_says_so(machine: Machine) -> None:
+    functions: dict[str, Json] = {"a": macswap(), "b": macswap()}
+    polls: Json = {"idle_us": 0, "max_delay_us": 0}  # so that something always runs
+    shares = {}
+    for share in (False, True):
+        file = machine.chain_file(
+            functions, traffic={"rate": "20kpps"}, scheduler=polls, platform={"share": share}
+        )
+        machine.unis("apply", str(file)) if shares else machine.up(file)
+        time.sleep(0.2)
+        shares[share] = platform_share(machine)
+        assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert shares[True] < 0.9 * shares[False]
+    assert_whole(machine.exact_account())
+
+
 def test_functions_poll_on_where_the_file_says_so(machine: Machine) -> None:
     functions: dict[str, Json] = {"a": macswap(), "b": {**macswap(), "may_sleep": False}}
     machine.up(machine.chain_file(functions, traffic=NEARLY_NOTHING))

@@ -306,7 +306,7 @@ OTHER: dict[type[BaseModel], Data] = {
         "arrivals": "poisson",
         "sink": {"kind": "port", "device": "net_null0"},
     },
-    Platform: {"cpus": [5], "restart": "on-failure"},
+    Platform: {"cpus": [5], "restart": "on-failure", "share": True},
 }
 _PARTS = {SchedulerPart: "scheduler", Traffic: "traffic", Platform: "platform"}
 _OF_RINGS = ("program", "args", "yield_every", "plugin")  # fields that no command has

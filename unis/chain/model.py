@@ -337,6 +337,9 @@ class Platform(Part):
     cpus: list[Cpu] | None = Field(default=None, min_length=1)
     """CPUs of source, sink and scheduler, in this order; they share a single CPU. Default: free
     CPUs."""
+    share: bool = False
+    """Whether source, sink and scheduler, on one CPU, also sleep while functions work, up to 50 µs
+    each time. Other programs can use the CPU then. Packets wait up to 0.1 ms longer."""
     restart: Restart = "never"
     """When unisd dies: `never`: the run ends; `on-failure`: the whole run is restarted."""
 

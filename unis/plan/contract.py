@@ -19,11 +19,17 @@ from unis.engine import names
 from unis.plan.dma import DmaChoice
 from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 
+SHARED_NAP_NS = 50_000  # as often the scheduler looks at functions that hand the CPU over
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
 
 
-def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.SchedulerSettings:
-    """Settings of the scheduler, times in ns; what the file leaves out stays absent."""
+def scheduler_settings(
+    part: SchedulerPart, gamma: float, share: bool = False
+) -> common_pb2.SchedulerSettings:
+    """Settings of the scheduler, times in ns; what the file leaves out stays absent.
+
+    `share`: whether others may use what is left of the platform's CPU.
+    """
     delay = defaults.MAX_DELAY_US if part.max_delay_us == "auto" else part.max_delay_us
     return common_pb2.SchedulerSettings(
         gamma=gamma,
@@ -35,6 +41,7 @@ def scheduler_settings(part: SchedulerPart, gamma: float) -> common_pb2.Schedule
         online_cost=part.cost == "online",
         idle_ns=round(part.idle_us * NS_PER_US),
         max_delay_ns=round(delay * NS_PER_US),
+        platform_nap_ns=SHARED_NAP_NS if share else 0,
         lead_ns=None if part.lead_us == "auto" else round(part.lead_us * NS_PER_US),
         quota=0 if part.quota == "auto" else part.quota,
     )

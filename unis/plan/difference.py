@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from unis.chain.model import PortSink, PortSource
 from unis.links.kind import LinkPlan
 from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, Plan, PortPlan
@@ -240,16 +238,16 @@ def _goal(chain: ChainPlan) -> str:
 
 
 def _settings(old: Plan, new: Plan) -> Iterator[Change]:
-    if why := tuple(_fields(old.scheduler, new.scheduler)):
+    if why := tuple(_fields(old.scheduler.model_dump(), new.scheduler.model_dump())):
         yield Change("scheduler", "", "changed", why)
-    if why := tuple(_fields(old.traffic, new.traffic)):
+    if why := tuple(_fields(old.traffic.model_dump(), new.traffic.model_dump())):
         yield Change("traffic", "", "changed", why)
-    if old.restart != new.restart:
-        yield Change("platform", "", "changed", (f"restart: {old.restart} → {new.restart}",))
+    platforms = [{"restart": plan.restart, "share": plan.share} for plan in (old, new)]
+    if why := tuple(_fields(*platforms)):
+        yield Change("platform", "", "changed", why)
 
 
-def _fields(old: BaseModel, new: BaseModel) -> Iterator[str]:
-    before, after = old.model_dump(), new.model_dump()
+def _fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     for key in before:
         if before[key] != after[key]:
             yield f"{key}: {_shown(before[key])} → {_shown(after[key])}"

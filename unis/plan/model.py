@@ -248,6 +248,7 @@ class Plan:
     controller: str
     hugepages_mb: int  # of the whole run
     restart: str = "never"  # of all of it, when unisd dies: never, on-failure
+    share: bool = False  # whether others may use what is left of the platform's CPU
     dma: DmaChoice | None = None  # of the NICs among source and sink
     notes: tuple[str, ...] = ()  # sentences that the user should read
     # Functions with a link to another: each is measured in a run of its own, before this one.
@@ -315,7 +316,7 @@ class Plan:
             functions=[part.message(costs.get(part.name, 0.0)) for part in self.functions],
             chains=[chain.message() for chain in self.chains],
             traffic=traffic_config(self.traffic, self.directory, self.dma),
-            scheduler=scheduler_settings(self.scheduler, self.gamma.value),
+            scheduler=scheduler_settings(self.scheduler, self.gamma.value, self.share),
             rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
             fair_slice_ns=fair_slice_ns(self.scheduler),
         )

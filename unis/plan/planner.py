@@ -150,6 +150,7 @@ class _PlanBuilder:
             controller=self.programs.file.scheduler.controller,
             hugepages_mb=memory_mb + own_mb(functions),
             restart=self.chain.file.platform.restart,
+            share=self.chain.file.platform.share,
             dma=self.queues,
             notes=tuple(notes),
             variables=self.chain.variables,
