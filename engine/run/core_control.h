@@ -40,7 +40,7 @@ struct CorePlan {
   struct Task {
     HeldThread* thread;
     std::uint32_t yield_every;  // bursts; 0: it does not co-operate
-    bool stays_awake;
+    bool stays_awake = false;
     bool operator==(const Task&) const = default;
   };
 
