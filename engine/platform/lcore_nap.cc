@@ -17,7 +17,7 @@ namespace unis {
 namespace {
 
 constexpr std::int64_t kQuiet = 5'000'000;  // ns
-constexpr std::int64_t kLongest = 400'000;  // parked functions must be told anew every 0.8 ms
+constexpr std::int64_t kLongest = 800'000;  // parked functions must be told anew so often
 constexpr std::int64_t kLeast = 20'000;     // a shorter nap costs more than it gives
 constexpr std::int64_t kMostLate =
     100'000;  // a longer delay is not the timer's: others had the CPU

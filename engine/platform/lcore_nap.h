@@ -1,6 +1,6 @@
 // The platform's lcore sleeps while none of its components has anything to do. It naps when no
 // component has handled a packet for 5 ms, or for a round where packets may wait (a slack), and all
-// say that they are idle: until the first component has something to do, for 400 µs at most. The
+// say that they are idle: until the first component has something to do, for 0.8 ms at most. The
 // scheduler is idle while all functions sleep, or for a time between two looks where it may be.
 //
 // Only where one lcore runs all components: what one of them handles may be work for the next.

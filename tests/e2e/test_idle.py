@@ -103,7 +103,7 @@ def test_functions_sleep_between_packets(machine: Machine) -> None:
 def test_the_platform_s_cpu_is_shared_where_the_file_says_so(machine: Machine) -> None:
     functions: dict[str, Json] = {"a": macswap(), "b": macswap()}
     polls: Json = {"idle_us": 0, "max_delay_us": 0}  # so that something always runs
-    shares = {}
+    shares: dict[bool, float] = {}
     for share in (False, True):
         file = machine.chain_file(
             functions, traffic={"rate": "20kpps"}, scheduler=polls, platform={"share": share}
