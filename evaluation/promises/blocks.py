@@ -281,7 +281,7 @@ def chain_of(
         "apiVersion": API_VERSION,
         "name": "bench-promises",
         "traffic": traffic,
-        "scheduler": {"controller": "handover"},
+        "scheduler": {"controller": "handover", "max_delay_us": 0},  # as profiled
         "functions": {
             name: {"program": "macswap", "args": ["--cost", cost], "cpu": cpu}
             for name, cost in functions.items()

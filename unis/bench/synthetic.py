@@ -52,7 +52,7 @@ def macswap_chain(
     paths = {f"chain{at}" if chains > 1 else "chain": path for at in range(1, chains + 1)}
     return chain_of(
         name, paths, size=size_of(cost), ring=ring, goal=goal,
-        scheduler={"controller": controller, "max_delay_us": 0},
+        scheduler={"controller": controller},
     )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def chain_of(
         "apiVersion": API_VERSION,
         "name": name,
         "traffic": {"source": {"kind": "synthetic", "size": size}},
-        "scheduler": scheduler,
+        "scheduler": {"max_delay_us": 0, **scheduler},  # the paper's functions never sleep
         "functions": functions,
         "chains": chains,
     }
