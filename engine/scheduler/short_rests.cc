@@ -54,7 +54,8 @@ ShortRests::Waiting ShortRests::Look() const noexcept {
 
 bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
   if (!allowed_) return false;
-  if (!turn_seen || Look() >= Waiting::kMuch) {
+  // A task that is alone may find packets at each poll, and its turn never ends.
+  if (!(turn_seen || tasks_.size() == 1) || Look() >= Waiting::kMuch) {
     calm_since_ = kNever;
     return false;
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <utility>
+#include <vector>
 
 #include "engine/scheduler/parking_for_test.h"
 
@@ -363,6 +364,19 @@ TEST(PlatformNapTest, OnlyWhileAllTasksHandTheCpuOverAndWaitForNoGrant) {
     rig.TickAt(kT);
     EXPECT_EQ(rig.cores.nap(), asked.nap);
     EXPECT_EQ(rig.cores.slack(), asked.nap);
+  }
+}
+
+// Of many tasks one may hold the CPU; one alone may have found packets at each poll.
+TEST(RestsWithoutTurnsTest, OnlyATaskThatIsAloneSleeps) {
+  for (const bool alone : {true, false}) {
+    const auto cores = alone ? std::vector<CoreIndex>{0} : std::vector<CoreIndex>{0, 0};
+    Rig rig(SettingsOfRests(), Chain(cores), 1, Filled({kMuch - 1, 0, 0}), true);
+    rig.controller.can_park = true;
+    rig.controller.in_line = {0, 1};
+    EXPECT_TRUE(rig.cores.Start());
+    for (Nanoseconds now = 0; now < kIdleAfter / 2; now += kT) rig.TickAt(now);
+    EXPECT_EQ(rig.cores[0].statistics().parked, alone);
   }
 }
 

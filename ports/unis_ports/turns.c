@@ -38,6 +38,8 @@ struct turn {
   uint32_t several;      /* it has polled another since */
   const void *empty;     /* the first queue that was found empty since packets came; or NULL */
   uint32_t empty_polls;  /* since then */
+  const void *short_of;  /* the first queue that gave less than was asked for since one gave all */
+  const void *last;      /* the queue that it polled last */
   uint32_t grant;        /* the last one that was seen */
   uint32_t spent;        /* packets of it */
   uint64_t spent_at;     /* when that was all of it (TSC); 0: it is not */
@@ -99,6 +101,7 @@ static void turn_end(struct turn *turn) {
   turn->taken = 0;
   turn->empty = NULL;
   turn->empty_polls = 0;
+  turn->short_of = NULL;
   __atomic_store_n(&shm->passed, shm->began, __ATOMIC_RELEASE);
 }
 
@@ -128,6 +131,12 @@ static inline bool turn_is_dry(struct turn *turn, const void *queue) {
   if (!turn->several || turn->empty == queue) return true;
   if (turn->empty == NULL) turn->empty = queue;
   return ++turn->empty_polls > MOST_QUEUES;
+}
+
+/* It has emptied all that it polls, and comes round. Of the few packets that have come meanwhile it
+ * would make many small bursts, and find some each time. */
+static inline bool turn_is_drained(const struct turn *turn, const void *queue) {
+  return turn->short_of == queue && (!turn->several || turn->last != queue);
 }
 
 /* What the engine has granted is taken. Nobody waits for ever for an engine that is gone. */
@@ -170,7 +179,13 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
     turn_pass_on(turn);
     return 0;
   }
+  if (rest != 0 && rest != turn->stale && turn_is_drained(turn, queue)) turn_rest(turn, rest);
   n = ports[port].burst(queue, bufs, nb_bufs);
+  if (n == nb_bufs)
+    turn->short_of = NULL;
+  else if (turn->short_of == NULL)
+    turn->short_of = queue;
+  turn->last = queue;
   if (n > 0) {
     turn->taken += n;
     turn->spent += n;

@@ -10,7 +10,8 @@
  * and it never passes on.
  *
  * A core on which nobody has work rests: at the engine's word each of its threads sleeps where it
- * has found its ports empty (FUTEX_WAIT on the word, so that FUTEX_WAKE ends it). It never sleeps
+ * has emptied its ports: each gave fewer packets than were asked for (FUTEX_WAIT on the word, so
+ * that FUTEX_WAKE ends it). It never sleeps
  * longer than UNIS_REST_MS, and then polls: for what the program does by the clock. The engine
  * renews the word more often than that; one that was not is of an engine that is gone, and holds no
  * longer.

@@ -345,6 +345,67 @@ TEST_F(UnisPortsRestTest, SleepsOnlyWhenAllItsPortsAreEmpty) {
   EXPECT_EQ(Load(turn_->began), began);
 }
 
+// A port that gives what was sent to it.
+class UnisPortsDrainTest : public UnisPortsTest {
+ protected:
+  // A poll finds `packets` more, and less than it asks for.
+  std::uint16_t PollAfter(std::uint16_t port, std::uint16_t packets) const {
+    std::array<rte_mbuf*, kBurst> sent{};
+    EXPECT_EQ(rte_pktmbuf_alloc_bulk(pool_, sent.data(), packets), 0);
+    EXPECT_EQ(rte_eth_tx_burst(port, 0, sent.data(), packets), packets);
+    return Poll(port);
+  }
+  static std::uint32_t Began(const unis_turn& turn) { return Load(turn.began); }
+};
+
+// Else a program for which packets come faster than it works on a few of them never sleeps.
+TEST_F(UnisPortsDrainTest, SleepsWhereItsPortsGaveLessThanWasAskedFor) {
+  const std::uint16_t some = Open("net_ring0", "");
+  const std::uint16_t full = Open("net_null0", true);
+  std::thread([&] {
+    Poll(some);
+    Begin(1'000'000);
+    EXPECT_EQ(PollAfter(some, 3), 3);
+    unis_turn& turn = *turns_->Of(gettid());
+    const std::uint32_t began = Began(turn);
+    EXPECT_EQ(PollAfter(some, 3), 3) << "nobody has told it to";
+    EXPECT_EQ(Began(turn), began);
+    Store(turn.rest, 21);
+    EXPECT_EQ(PollAfter(some, 3), 3) << "after its sleep it polls";
+    EXPECT_EQ(Began(turn), began + 1);
+    Store(turn.rest, 22);
+    EXPECT_EQ(PollAfter(some, kBurst), kBurst);
+    EXPECT_EQ(Began(turn), began + 2) << "the burst before was short";
+    Store(turn.rest, 23);
+    EXPECT_EQ(PollAfter(some, 3), 3);
+    EXPECT_EQ(Began(turn), began + 2) << "all that was asked for: there may be more";
+    Store(turn.rest, 24);
+    for (int i = 0; i < 100; ++i) Poll(full);
+    EXPECT_EQ(Began(turn), began + 2);
+    Store(turn.rest, 0);
+  }).join();
+}
+
+TEST_F(UnisPortsDrainTest, AllPortsOfARoundHaveToBeDrained) {
+  const std::uint16_t some = Open("net_ring1", "");
+  const std::uint16_t other = Open("net_ring2", "");
+  std::thread([&] {
+    Poll(some), Poll(other);
+    Begin(1'000'000);
+    unis_turn& turn = *turns_->Of(gettid());
+    Store(turn.rest, 31);
+    PollAfter(other, kBurst);
+    const std::uint32_t began = Began(turn);
+    PollAfter(some, 3), PollAfter(some, 2);
+    EXPECT_EQ(Began(turn), began) << "it drains one port before it polls the other";
+    PollAfter(other, 5);
+    EXPECT_EQ(Began(turn), began);
+    PollAfter(some, 1);
+    EXPECT_EQ(Began(turn), began + 1);
+    Store(turn.rest, 0);
+  }).join();
+}
+
 TEST_F(UnisPortsRestTest, RestsAlsoWhereItPassesTheCpuOn) {
   ASSERT_NO_FATAL_FAILURE(Begin({Open("net_null0", false)}));
   turns_->SetBudget(kBurst);
