@@ -23,7 +23,7 @@ from unis.chain.load import LoadedChain
 from unis.engine import names
 from unis.measure import order
 from unis.measure.paired import Paired
-from unis.measure.windows import Arm, Rounds, alternate, mpps, spans
+from unis.measure.windows import Arm, Rounds, in_turn, mpps
 from unis.plan.machine import Machine
 from unis.runtime.interrupts import interrupts
 from unis.runtime.planning import plan_chain
@@ -101,20 +101,17 @@ def _compare(
     switching = run.client.switch_cost(min(chain.file.cpus), _SWITCH_ROUNDS)
     run.client.start(names.policy("unis"))
     costs: list[dict[str, float]] = []  # one per round
-    stats: list[pb.Stats] = []  # before each round and after the last
+    stats = [run.client.stats()]  # before each round and after the last
     arms = [Arm(policy) for policy in names.COMPARED]
     count = order.balanced_rounds(len(arms), rounds)
     report(f"measuring {len(chain.file.functions)} functions, {count} rounds")
-    windows: Rounds = alternate(
-        run.client,
-        order.rounds(arms, count),
-        spans(arms, run.plan, window),
-        run.plan.controller,
-        lambda *_: run.check(),
-        lambda: stats.append(run.client.stats()),
-    )
+
+    def look(done: Rounds, _: Arm) -> None:
+        if len(done[-1]) == len(arms):
+            stats.append(run.client.stats())
+
+    windows = in_turn(run, arms, count, window, look)
     measured = [{policy: mpps(reply) for policy, reply in replies.items()} for replies in windows]
-    stats.append(run.client.stats())
     report("simulating each round")
     simulated: list[dict[str, float]] = []
     for before, after in itertools.pairwise(stats):

@@ -4,17 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from unis.bench.load import LOADS, POLLING, SLEEPING, row_of
-from unis.measure.windows import Arm
+from unis.bench.load import LOADS, PMD_MAXSLEEP, POLLING, SLEEPING, row_of
 from unis.report import curves
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
 
-ARM = Arm("unis", name=SLEEPING)
-
 
 def window(
-    functions_ms: float, engine_ms: float, offered: int = 0, dropped: int = 0
+    functions_ms: float, engine_ms: float, offered: int = 0, dropped: int = 0, delivered: int = 0
 ) -> pb.MeasureReply:
     """Of 100 ms."""
     histogram = LatencyHistogram(value_ns=[10_000, 90_000], count=[90, 10])
@@ -25,6 +22,7 @@ def window(
         latency=histogram,
         offered=offered,
         dropped=dropped,
+        delivered=delivered,
     )
 
 
@@ -34,7 +32,7 @@ def test_a_row_has_the_median_share_of_a_cpu_and_the_losses_of_all_windows() -> 
         {SLEEPING: window(30, 60, offered=1000, dropped=30), POLLING: window(100, 100)},
         {SLEEPING: window(90, 70, offered=1000, dropped=0), POLLING: window(100, 100)},
     ]
-    row = row_of("light", ARM, 0.25, rounds, 100.0)
+    row = row_of("light", SLEEPING, 0.25, 8.0, rounds)
     assert row.cpu_functions == pytest.approx(0.3)
     assert row.cpu_platform == pytest.approx(0.6)
     assert row.quartiles["cpu_functions"].q3 == pytest.approx(0.6)
@@ -42,11 +40,27 @@ def test_a_row_has_the_median_share_of_a_cpu_and_the_losses_of_all_windows() -> 
     assert row.offered_mpps == pytest.approx(3000 / 0.3 / 1e6)
     assert row.latency_us["p50"] == pytest.approx(10, rel=0.05)
     assert row.latency_us["p95"] == pytest.approx(90, rel=0.05)
-    assert (row.max_delay_us, row.windows) == (100.0, 3)
+    assert (row.most_mpps, row.windows) == (8.0, 3)
+    assert row.ratio_to_pmd_maxsleep is None
 
 
 def test_nothing_offered_is_nothing_lost() -> None:
-    assert row_of("light", Arm("unis", name=POLLING), 0.0, [{POLLING: window(1, 1)}], 9.0).lost == 0
+    row = row_of("light", POLLING, 0.0, 8.0, [{POLLING: window(1, 1)}])
+    assert row.lost == 0
+    assert row.ns_per_packet == pytest.approx(1e6), "as of one packet"
+
+
+def test_cpu_time_by_packet_is_compared_within_a_round() -> None:
+    """The machine became slower by half from the first round to the second; one arm lost more."""
+    rounds = [
+        {SLEEPING: window(10, 1, delivered=100), PMD_MAXSLEEP: window(20, 1, delivered=100)},
+        {SLEEPING: window(20, 1, delivered=100), PMD_MAXSLEEP: window(20, 1, delivered=50)},
+    ]
+    row, own = (row_of("openvswitch", arm, 0.1, 1.0, rounds) for arm in (SLEEPING, PMD_MAXSLEEP))
+    assert row.ns_per_packet == pytest.approx(150_000)
+    assert row.ratio_to_pmd_maxsleep is not None
+    assert row.ratio_to_pmd_maxsleep.median == pytest.approx(0.5)
+    assert own.ns_per_packet == pytest.approx(300_000)
 
 
 def test_the_picture_has_two_plots_for_each_chain(tmp_path: Path) -> None:

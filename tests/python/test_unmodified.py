@@ -87,6 +87,21 @@ def test_third_party_and_reference_have_the_same_links(name: str, fetched: Path)
     assert path_of(theirs, "chain") == path_of(ours, "chain") == sorted(ours.functions)
 
 
+def test_open_vswitch_may_be_alone_and_is_told_how_long_to_sleep(fetched: Path) -> None:
+    alone = third_party.third_party_chain("openvswitch", 1, fetched, alone=True).file
+    assert list(alone.functions) == ["f1"]
+    told = fetched / "told"
+    vsctl = fetched / "ovs-vsctl"
+    vsctl.write_text(f'#!/bin/sh\necho "$@" >> "{told}"\n')
+    vsctl.chmod(0o755)
+    database = fetched / "ovs-Ab12" / "db.sock"
+    database.parent.mkdir()
+    database.touch()
+    third_party.let_openvswitch_sleep(fetched, 100.0)
+    assert f"--db=unix:{database} set Open_vSwitch . " in told.read_text()
+    assert told.read_text().endswith(" other_config:pmd-maxsleep=100\n")
+
+
 @pytest.mark.parametrize("name", third_party.CHAINS)
 def test_a_missing_program_is_told_with_its_cure(name: str, fetched: Path) -> None:
     for program in {*third_party.CHAINS[name]}:

@@ -102,6 +102,16 @@ def test_two_controllers_take_turns() -> None:
     assert seen[0] == (1, "unis/priority")
 
 
+def test_an_arm_is_prepared_before_each_of_its_windows() -> None:
+    engine, windows_before = FakeEngine(), []
+    prepared = Arm("other", prepare=lambda: windows_before.append(len(engine.controllers)))
+    arms = [Arm("unis"), prepared]
+    spans = dict.fromkeys(arms, Span(0.1, 0.2))
+    alternate(engine, order.rounds(arms, 2), spans, "handover", lambda *_: None)
+    assert windows_before == [1, 2]
+    assert prepared == Arm("other"), "what is measured is the same"
+
+
 def test_an_arm_without_a_controller_has_that_of_the_run_whoever_came_before() -> None:
     arms = [Arm("unis", "signal"), Arm("cooperative")]
     engine = FakeEngine()

@@ -2,12 +2,14 @@
 
 The source sends at its own pace (open loop), from one packet a second to what the chain passes at
 most. At each load windows alternate: functions that poll, functions that sleep between packets, and
-functions that co-operate.
+functions that co-operate. Open vSwitch, alone on its CPU, has its own sleep in place of the latter.
 """
 
+import statistics
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -18,17 +20,20 @@ from unis.bench.throughput import POLICIES
 from unis.chain.load import LoadedChain
 from unis.measure import order
 from unis.measure.disturbance import Disturbance
-from unis.measure.paired import Quartiles
+from unis.measure.paired import Paired, Quartiles, Ratio
 from unis.measure.summary import MachineSummary, summarise_arm
 from unis.measure.windows import Arm, Offered, Rounds, in_turn
 from unis.plan.contract import scheduler_settings
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
+from unis.v1 import engine_pb2 as pb
 
 POLLING, SLEEPING, COOPERATIVE = "handover", "handover, sleeping", "cooperative"
-TESTPMD = "testpmd"
-CHAINS = ("light", "medium", TESTPMD)
+PMD_MAXSLEEP = "pmd-maxsleep"
+OPENVSWITCH = "openvswitch"
+THIRD_PARTY = ("testpmd", OPENVSWITCH)
+CHAINS = ("light", "medium", *THIRD_PARTY)
 LENGTH = 3  # functions of each chain
 LOADS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _NEARLY_NOTHING = 1.0  # packets a second, at load 0
@@ -41,82 +46,70 @@ class LoadRow(BaseModel):
 
     chain: str
     policy: str
-    max_delay_us: float  # 0: functions do not sleep between packets
-    load: float  # of what the chain passes at most under hand-over; 0: one packet a second
+    load: float  # of `most_mpps`; 0: one packet a second
+    most_mpps: float  # that the chain passes under hand-over
     offered_mpps: float
     # Shares of a CPU, medians over the windows: all functions together, and all of the engine.
     cpu_functions: float
     cpu_platform: float
     quartiles: dict[str, Quartiles]  # of both
+    ns_per_packet: float  # CPU time of the functions by packets delivered, median
+    ratio_to_pmd_maxsleep: Ratio | None  # of that, in the same round
     latency_us: dict[str, float | None]
     lost: float  # share of what was offered
     windows: int
     disturbed: Disturbance
 
 
-class LoadResult(BaseModel):
-    """All that was measured, and where."""
-
-    machine: MachineSummary
-    most_mpps: dict[str, float]  # load 1, by chain
-    rows: list[LoadRow]
-
-
-@dataclass(frozen=True)
-class ChainLoads:
-    """What a chain passes at most, and a row for each load and policy."""
-
-    most_mpps: float
-    rows: list[LoadRow]
-
-
-@dataclass(frozen=True)
-class LoadSettings:
+class LoadSettings(BaseModel):
     """What the command line says."""
 
     loads: tuple[float, ...]
-    max_delay_us: float
+    max_delay_us: float  # of SLEEPING and PMD_MAXSLEEP
     rounds: int  # at least
     window: float  # seconds
 
 
+class LoadResult(BaseModel):
+    """All that was measured, and where."""
+
+    machine: MachineSummary
+    settings: LoadSettings
+    rows: list[LoadRow]
+
+
 def compare(
     name: str, settings: LoadSettings, machine: Machine, report: Callable[[str], None]
-) -> ChainLoads:
+) -> list[LoadRow]:
     """The chain `name`, brought up once. LaunchError: a program of it is not there."""
     cpu = max(machine.cpus)
     with tempfile.TemporaryDirectory() as folder:
 
         def make() -> LoadedChain:
-            if name == TESTPMD:
-                return third_party.third_party_chain(name, cpu, Path(folder))
+            if name in THIRD_PARTY:
+                alone = name == OPENVSWITCH
+                return third_party.third_party_chain(name, cpu, Path(folder), alone=alone)
             return macswap_chain("bench-load", name, LENGTH, cpu)
 
-        def measure(run: Run) -> ChainLoads:
-            return _loads(run, name, settings, report)
+        def measure(run: Run) -> list[LoadRow]:
+            arms = _arms(run, name, settings.max_delay_us, Path(folder))
+            report(f"{name}: what it passes at most")
+            best = in_turn(run, arms[:1], _ROUNDS_AT_MOST, settings.window)
+            most = summarise_arm(best, POLLING).mpps.median
+            rounds = order.balanced_rounds(len(arms), settings.rounds)
+            rows: list[LoadRow] = []
+            for load in settings.loads:
+                report(f"{name}: {100 * load:g}% of {most:.2f} Mpps")
+                offered = Offered(max(load * most * 1e6, _NEARLY_NOTHING), "constant")
+                asked = [replace(arm, offered=offered) for arm in arms]
+                windows = in_turn(run, asked, rounds, settings.window)
+                rows += [row_of(name, arm.name, load, most, windows) for arm in asked]
+            return rows
 
         return brought_up(make, machine, Options(costs="anew"), report, measure)
 
 
-def _loads(
-    run: Run, chain: str, settings: LoadSettings, report: Callable[[str], None]
-) -> ChainLoads:
-    arms = _arms(run, chain, settings.max_delay_us)
-    report(f"{chain}: what it passes at most")
-    best = in_turn(run, arms[:1], _ROUNDS_AT_MOST, settings.window)
-    most = summarise_arm(best, POLLING).mpps.median
-    rounds = order.balanced_rounds(len(arms), settings.rounds)
-    rows: list[LoadRow] = []
-    for load in settings.loads:
-        report(f"{chain}: {100 * load:g}% of {most:.2f} Mpps")
-        offered = Offered(max(load * most * 1e6, _NEARLY_NOTHING), "constant")
-        asked = [replace(arm, offered=offered) for arm in arms]
-        windows = in_turn(run, asked, rounds, settings.window)
-        rows += [row_of(chain, arm, load, windows, settings.max_delay_us) for arm in asked]
-    return ChainLoads(most, rows)
-
-
-def _arms(run: Run, chain: str, max_delay_us: float) -> list[Arm]:
+def _arms(run: Run, chain: str, max_delay_us: float, folder: Path) -> list[Arm]:
     """POLLING first."""
     gamma = run.plan.gamma.value
 
@@ -126,31 +119,50 @@ def _arms(run: Run, chain: str, max_delay_us: float) -> list[Arm]:
         return replace(POLICIES["handover"], name=name, scheduler=own)
 
     arms = [handing_over(POLLING, 0.0), handing_over(SLEEPING, max_delay_us)]
-    if chain != TESTPMD:  # it does not co-operate
+    if chain not in THIRD_PARTY:  # those do not co-operate
         arms.append(replace(POLICIES["cooperative"], name=COOPERATIVE))
-    return arms
+    if chain != OPENVSWITCH:
+        return arms
+
+    let_sleep = lru_cache(maxsize=1)(third_party.let_openvswitch_sleep)  # again only if it differs
+
+    def prepared(arm: Arm, us: float) -> Arm:
+        return replace(arm, prepare=lambda: let_sleep(folder, us))
+
+    peer = prepared(Arm("other", name=PMD_MAXSLEEP), max_delay_us)
+    return [*(prepared(arm, 0) for arm in arms), peer]
 
 
-def row_of(chain: str, arm: Arm, load: float, rounds: Rounds, max_delay_us: float) -> LoadRow:
+def row_of(chain: str, policy: str, load: float, most: float, rounds: Rounds) -> LoadRow:
     """An arm over all its windows."""
-    summary = summarise_arm(rounds, arm.name)
-    windows = [windows[arm.name] for windows in rounds]
-    functions = Quartiles.of(
-        [sum(window.function_cpu_ns.values()) / window.window_ns for window in windows]
-    )
+    summary = summarise_arm(rounds, policy)
+    windows = [windows[policy] for windows in rounds]
+    functions = Quartiles.of([_functions_ns(window) / window.window_ns for window in windows])
     platform = Quartiles.of([window.engine_cpu_ns / window.window_ns for window in windows])
     drops = summary.drops
+    # Of a window without a packet: as of one packet.
+    ns = {
+        arm: [_functions_ns(each[arm]) / max(each[arm].delivered, 1) for each in rounds]
+        for arm in rounds[0]
+    }
+    peer = ns.get(PMD_MAXSLEEP)
     return LoadRow(
         chain=chain,
-        policy=arm.name,
-        max_delay_us=max_delay_us if arm.name == SLEEPING else 0.0,
+        policy=policy,
         load=load,
+        most_mpps=most,
         offered_mpps=summary.offered_mpps,
         cpu_functions=functions.median,
         cpu_platform=platform.median,
         quartiles={"cpu_functions": functions, "cpu_platform": platform},
+        ns_per_packet=statistics.median(ns[policy]),
+        ratio_to_pmd_maxsleep=Ratio.of(Paired.ratio(ns[policy], peer) if peer else None),
         latency_us={name: summary.latency_us[name] for name in _PERCENTILES},
         lost=drops.dropped / drops.offered if drops.offered else 0.0,
         windows=len(windows),
         disturbed=summary.disturbed,
     )
+
+
+def _functions_ns(window: pb.MeasureReply) -> int:
+    return sum(window.function_cpu_ns.values())

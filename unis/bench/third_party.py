@@ -6,6 +6,7 @@ itself, with the same links and at as much work a packet as these programs do.
 
 import re
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,11 +172,19 @@ def most_pollers(name: str) -> int:
     return max(program.pollers for program in CHAINS[name])
 
 
-def third_party_chain(name: str, cpu: int, directory: Path) -> LoadedChain:
-    """The chain called `name`; its programs run in `directory`."""
-    members = CHAINS[name]
+def third_party_chain(name: str, cpu: int, directory: Path, *, alone: bool = False) -> LoadedChain:
+    """The chain called `name`; its programs run in `directory`. `alone`: no testpmd beside them."""
+    members = [one for one in CHAINS[name] if not (alone and one.part == "testpmd")]
     functions = _functions(members, directory)
     return _chain(members, functions, f"bench-{name}", cpu, directory, **_traffic(name))
+
+
+def let_openvswitch_sleep(directory: Path, us: float) -> None:
+    """That of a chain in `directory`: by itself, for `us` µs at most; 0: it polls."""
+    (database,) = directory.glob("ovs-*/db.sock")
+    words = ["--timeout=10", f"--db=unix:{database}", "set", "Open_vSwitch", "."]  # waits for it
+    setting = f"other_config:pmd-maxsleep={us:.0f}"
+    subprocess.run([str(_fetched() / "bin" / "ovs-vsctl"), *words, setting], check=True)
 
 
 def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> LoadedChain:

@@ -402,7 +402,8 @@ def load(
         str,
         typer.Option(
             help="Comma-separated: light, medium (three functions of the paper), testpmd (three "
-            "programs of DPDK over memif; `make third-party` fetches them)."
+            "programs of DPDK over memif), openvswitch (alone, between two memifs). "
+            "`make third-party` fetches the programs."
         ),
     ] = "light,medium",
     loads: Annotated[
@@ -427,13 +428,14 @@ def load(
     """Measure the CPU that functions and platform use at each load, latency and loss.
 
     Compares three modes: hand-over with functions that poll, hand-over with functions that sleep
-    between packets, and `cooperative`. Their windows alternate in one run of each chain. CPU time
-    is what the kernel's scheduler counts of the threads. Writes load.svg, load.png and
-    results.json after each chain.
+    between packets, and `cooperative`. For Open vSwitch the third is its own sleep: `pmd-maxsleep`
+    of the same length, under the kernel's scheduler. The windows alternate in one run of each
+    chain. CPU time is what the kernel's scheduler counts of the threads that poll. Writes load.svg,
+    load.png and results.json after each chain.
 
     Example: unis bench load --quick -o build/load
     """
-    from unis.bench.load import CHAINS, LOADS, TESTPMD, LoadResult, LoadSettings, compare
+    from unis.bench.load import CHAINS, LOADS, THIRD_PARTY, LoadResult, LoadSettings, compare
     from unis.bench.third_party import check
     from unis.measure.summary import MachineSummary
     from unis.plan.machine import Machine
@@ -449,16 +451,15 @@ def load(
     check_plots()
     from unis.report import curves
 
-    if TESTPMD in names:
-        check(TESTPMD)
+    for name in {*names} & {*THIRD_PARTY}:
+        check(name)
     files = [writable(output / name) for name in ("load.svg", "load.png", "results.json")]
     machine = Machine.this()
-    result = LoadResult(machine=MachineSummary.this(len(machine.cpus)), most_mpps={}, rows=[])
+    result = LoadResult(machine=MachineSummary.this(len(machine.cpus)), settings=settings, rows=[])
     for name in names:
-        found = compare(name, settings, machine, say)
-        _print_load(name, found.most_mpps, found.rows)
-        result.most_mpps[name] = found.most_mpps
-        result.rows += found.rows
+        rows = compare(name, settings, machine, say)
+        _print_load(rows)
+        result.rows += rows
         for file in files[:2]:  # what there is, if a later one fails
             curves.load(_load_curves(result), file)
         write_result(files[2], result.model_dump_json(indent=2) + "\n")
@@ -476,9 +477,10 @@ def _load_curves(result: LoadResult) -> dict[str, dict[str, LoadCurve]]:
     return found
 
 
-def _print_load(chain: str, most: float, rows: list[LoadRow]) -> None:
-    columns = ("policy", "functions' CPU", "platform's", "p50 µs", "p95", "p99", "lost")
-    table = table_of(f"{chain}: load 100 % is {most:.2f} Mpps", "load", columns)
+def _print_load(rows: list[LoadRow]) -> None:
+    columns = "policy|functions' CPU|platform's|p50 µs|p95|p99|lost|ns/packet|÷ pmd-maxsleep|95 %"
+    title = f"{rows[0].chain}: load 100 % is {rows[0].most_mpps:.2f} Mpps"
+    table = table_of(title, "load", columns.split("|"))
     before = None
     for row in rows:
         table.add_row(
@@ -488,6 +490,8 @@ def _print_load(chain: str, most: float, rows: list[LoadRow]) -> None:
             f"{row.cpu_platform:.1%}",
             *(us_text(row.latency_us[name]) for name in ("p50", "p95", "p99")),
             f"{row.lost:.2%}",
+            f"{row.ns_per_packet:,.0f}" if row.load else "–",
+            *ratio_cells(row.ratio_to_pmd_maxsleep),
         )
         before = row.load
     out.print(table)

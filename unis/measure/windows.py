@@ -5,7 +5,7 @@ only windows of one round see the same machine.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from unis.engine import names
@@ -38,6 +38,8 @@ class Arm:
     name: str = ""  # in results; empty: as one writes it
     offered: Offered | None = None  # None: as the run has it
     scheduler: bytes = b""  # SchedulerSettings of its own, serialised; empty: the run's
+    # Called before each window.
+    prepare: Callable[[], None] = field(default=lambda: None, compare=False)
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
@@ -133,7 +135,6 @@ def alternate(
     spans: Mapping[Arm, Span],
     controller: str,
     on_window: Callable[[Rounds, Arm], None],
-    before_round: Callable[[], None] = lambda: None,
 ) -> Rounds:
     """Measures the arms of each round in the order given, under `controller` where one names none.
 
@@ -141,9 +142,9 @@ def alternate(
     """
     done: Rounds = []
     for arms in rounds:
-        before_round()
         done.append({})
         for arm in arms:
+            arm.prepare()
             done[-1][str(arm)] = measure(client, arm, spans[arm], controller)
             on_window(done, arm)
     return done
