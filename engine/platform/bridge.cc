@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "engine/platform/payload_stamp.h"
+
 namespace unis {
 
 void Bridges::Add(LinkEnd& from, std::vector<Branch> branches, Classifier classifier) {
@@ -40,9 +42,8 @@ std::uint32_t Bridges::Carry(const Bridge& bridge) noexcept {
   if (count == 0) return 0;
   bridge.from->received.Add(count);
   const std::span packets(burst.data(), count);
-  // The time at which a packet entered the platform is not known any more.
   if (!bridge.from->carries_mbufs())
-    for (rte_mbuf* packet : packets) memory_.Stamp(packet) = 0;
+    for (rte_mbuf* packet : packets) memory_.Stamp(packet) = PayloadStamp::Read(packet);
   for (std::size_t i = bridge.ways; i < bridge.branches.size(); ++i)
     Copy(bridge.branches[i], packets);
   if (bridge.ways == 1)

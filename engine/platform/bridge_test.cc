@@ -4,6 +4,7 @@
 #include <rte_service.h>
 
 #include <array>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <set>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "engine/platform/memif_for_test.h"
+#include "engine/platform/payload_stamp.h"
 
 namespace unis {
 namespace {
@@ -106,7 +108,7 @@ TEST_F(BridgeTest, HoweverManyTheyAreOneService) {
 }
 
 // An mbuf that the memif fills may have been a stamped packet's before.
-TEST_F(BridgeTest, TheTimeOfEntryOfWhatComesFromAMemifIsUnknown) {
+TEST_F(BridgeTest, TheTimeOfEntryOfWhatComesFromAMemifIsInItsPayload) {
   rte_ring* const ring = MakeRing("to", 128);
   const auto ends = Connect(Config("in", 2048));
   ASSERT_NE(ends, nullptr);
@@ -118,11 +120,15 @@ TEST_F(BridgeTest, TheTimeOfEntryOfWhatComesFromAMemifIsUnknown) {
   Bridges bridge(*memory_);
   Add(bridge, *ends->engine.port(), to);
   ASSERT_TRUE(bridge.RunOn(kServiceLcores[0]).ok());
+  std::array<std::uint8_t, 60> stamped{};
+  const PayloadStamp stamp{.cycles = 815};
+  std::memcpy(stamped.data() + PayloadStamp::kAt, &stamp, sizeof(stamp));
   ASSERT_EQ(Send(ends->program, 20), 20U);
-  ASSERT_TRUE(Eventually([&] { return rte_ring_count(ring) == 20; }));
+  ASSERT_EQ(Send(ends->program, 20, stamped), 20U);
+  ASSERT_TRUE(Eventually([&] { return rte_ring_count(ring) == 40; }));
   void* packet = nullptr;
-  while (rte_ring_sc_dequeue(ring, &packet) == 0) {
-    EXPECT_EQ(memory_->Stamp(static_cast<rte_mbuf*>(packet)), 0U);
+  for (int i = 0; rte_ring_sc_dequeue(ring, &packet) == 0; ++i) {
+    EXPECT_EQ(memory_->Stamp(static_cast<rte_mbuf*>(packet)), i < 20 ? 0U : 815U);
     rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
   }
 }

@@ -16,11 +16,14 @@
 #include <memory>
 #include <random>
 
+#include "engine/platform/payload_stamp.h"
+
 namespace unis {
 namespace {
 
 // Enough of a frame for every header; the rest of a synthetic packet is never written.
 constexpr std::size_t kHeaderBytes = 60;
+static_assert(PayloadStamp::kAt + sizeof(PayloadStamp) <= kHeaderBytes);
 constexpr std::uint32_t kSizesInCycle = 1021;  // prime, so that flows and sizes do not walk in step
 
 struct Headers {
@@ -53,7 +56,7 @@ Headers MakeHeaders(const FlowMatch& match, std::uint32_t flow, std::uint32_t le
   h.udp.dgram_len =
       htons(static_cast<std::uint16_t>(length - sizeof(rte_ether_hdr) - sizeof(rte_ipv4_hdr)));
   h.ip.hdr_checksum = rte_ipv4_cksum(&h.ip);
-  return h;  // UDP without a checksum, as IPv4 allows: the payload is not written
+  return h;  // UDP without a checksum, as IPv4 allows: most of the payload is not written
 }
 
 std::uint32_t DrawSize(const SyntheticTraffic& traffic, std::mt19937& random) {
@@ -64,10 +67,11 @@ std::uint32_t DrawSize(const SyntheticTraffic& traffic, std::mt19937& random) {
 
 }  // namespace
 
-void Frames::Add(std::span<const std::byte> bytes, std::uint16_t length) {
+void Frames::Add(std::span<const std::byte> bytes, std::uint16_t length, bool stamped) {
   frames_.push_back({.offset = bytes_.size(),
                      .stored = static_cast<std::uint16_t>(bytes.size()),
-                     .length = length});
+                     .length = length,
+                     .stamped = stamped});
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   bytes_.resize(RTE_ALIGN(bytes_.size(), std::size_t{RTE_CACHE_LINE_SIZE}));
 }
@@ -87,7 +91,10 @@ Frames MakeFrames(const SyntheticTraffic& traffic, const std::vector<FlowMatch>&
     const Headers headers = MakeHeaders(match, flow / of, length);
     std::array<std::byte, kHeaderBytes> bytes{};
     std::memcpy(bytes.data(), &headers, sizeof(headers));
-    frames.Add(bytes, static_cast<std::uint16_t>(length));
+    const bool stamped = headers.ip.next_proto_id == IPPROTO_UDP;  // others have headers there
+    const PayloadStamp stamp;
+    if (stamped) std::memcpy(bytes.data() + PayloadStamp::kAt, &stamp, sizeof(stamp));
+    frames.Add(bytes, static_cast<std::uint16_t>(length), stamped);
   }
   return frames;
 }

@@ -37,9 +37,10 @@ class Frames {
     std::size_t offset;    // of its bytes
     std::uint16_t stored;  // bytes to write; behind them a packet keeps whatever it held
     std::uint16_t length;  // bytes without FCS
+    bool stamped;          // it has a PayloadStamp
   };
 
-  void Add(std::span<const std::byte> bytes, std::uint16_t length);
+  void Add(std::span<const std::byte> bytes, std::uint16_t length, bool stamped = false);
   std::size_t size() const { return frames_.size(); }
   const Frame& operator[](std::size_t i) const { return frames_[i]; }
   std::span<const std::byte> Bytes(const Frame& frame) const {

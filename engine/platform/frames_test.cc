@@ -101,6 +101,7 @@ TEST(MakeFramesTest, SatisfyAnyMatchAndAreValid) {
       EXPECT_LE(frames[i].stored, frames[i].length);
       EXPECT_GE(frames[i].length + kFcs, kMinFrame);
       EXPECT_LE(frames[i].length + kFcs, kMaxFrame);
+      EXPECT_EQ(frames[i].stamped, packet.protocol == IPPROTO_UDP) << "others have headers there";
       if (traffic.mix == SizeMix::kFixed) {
         EXPECT_EQ(frames[i].length + kFcs, traffic.size);
       }

@@ -90,10 +90,10 @@ class MemifTest : public MemoryTest {
     return count;
   }
   template <typename Port>
-  std::uint32_t Send(Port& port, std::uint32_t count) {
+  std::uint32_t Send(Port& port, std::uint32_t count,
+                     const std::array<std::uint8_t, 60>& bytes = {}) {
     std::uint32_t sent = 0;
     for (; sent < count; ++sent) {
-      const std::array<std::uint8_t, 60> bytes{};
       rte_mbuf* packet = Packet(bytes);
       if (port.Send(&packet, 1) == 1) continue;
       rte_pktmbuf_free(packet);

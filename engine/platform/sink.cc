@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "engine/platform/payload_stamp.h"
+
 namespace unis {
 
 Sink::Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port)
@@ -44,10 +46,10 @@ std::uint32_t Sink::Take(Chain& chain, LinkEnd& egress) noexcept {
     rte_mbuf_prefetch_part2(packets[i]);
   }
   const std::uint64_t now = TscClock::Cycles();
-  const bool stamped = egress.carries_mbufs();
+  const bool mbufs = egress.carries_mbufs();
   std::uint64_t bytes = 0;
   for (unsigned i = 0; i < count; ++i) {
-    const std::uint64_t stamp = stamped ? memory_.Stamp(packets[i]) : 0;
+    const std::uint64_t stamp = mbufs ? memory_.Stamp(packets[i]) : PayloadStamp::Read(packets[i]);
     if (stamp != 0 && now > stamp)
       chain.latency.Record(static_cast<std::uint64_t>(clock_.ToNs(now - stamp)));
     bytes += packets[i]->pkt_len;

@@ -8,6 +8,8 @@
 #include <array>
 #include <limits>
 
+#include "engine/platform/payload_stamp.h"
+
 namespace unis {
 namespace {
 
@@ -232,6 +234,7 @@ void TrafficSource::Fill(rte_mbuf* packet, const List& list, std::size_t frame,
                          std::uint64_t stamp) noexcept {
   const Frames::Frame& of = list.frames[frame];
   rte_memcpy(rte_pktmbuf_mtod(packet, void*), list.frames.Bytes(of).data(), of.stored);
+  if (of.stamped) PayloadStamp::Write(rte_pktmbuf_mtod(packet, std::byte*), stamp);
   packet->data_len = of.length;
   packet->pkt_len = of.length;
   memory_.Stamp(packet) = stamp;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/quantile.h"
+#include "engine/platform/payload_stamp.h"
 #include "engine/platform/traffic_source_for_test.h"
 
 namespace unis {
@@ -96,6 +97,7 @@ class DueTest : public TrafficSourceTest {
     while (rte_ring_sc_dequeue(RingOf(chains_[chain]->ingress()), &taken) == 0) {
       auto* packet = static_cast<rte_mbuf*>(taken);
       stamps.push_back(static_cast<double>(memory_->Stamp(packet)));
+      EXPECT_EQ(PayloadStamp::Read(packet), memory_->Stamp(packet)) << "these are synthetic";
       rte_pktmbuf_free(packet);
     }
     return stamps;

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_goals import has_latencies
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from tests.e2e.third_party import SLOWLY, a_skeleton, a_testpmd, an_l3fwd, third_party
 from unis import built
@@ -186,6 +187,7 @@ def test_examples_of_dpdk_are_secondary_processes(machine: Machine, name: str) -
     functions = {"basic": basic, "pmd": a_testpmd()}
     machine.up(machine.chain_file(functions, links=on_rings("basic"), traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    machine.wait_for(lambda: has_latencies(machine), "their payload says when packets came")
     assert_whole(machine.exact_account())
 
 
@@ -202,4 +204,5 @@ def test_rings_and_memifs_ours_and_others_are_one_chain(machine: Machine) -> Non
     functions = {"basic": a_skeleton(), "ours": macswap(), "pmd": a_testpmd()}
     machine.up(machine.chain_file(functions, links=on_rings("basic"), traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    machine.wait_for(lambda: has_latencies(machine), "their payload says when packets came")
     assert_whole(machine.exact_account())
