@@ -108,7 +108,10 @@ def test_the_platform_s_cpu_is_shared_where_the_file_says_so(machine: Machine) -
         file = machine.chain_file(
             functions, traffic={"rate": "20kpps"}, scheduler=polls, platform={"share": share}
         )
-        machine.unis("apply", str(file)) if shares else machine.up(file)
+        if shares:
+            machine.unis("apply", str(file))
+        else:
+            machine.up(file)
         time.sleep(0.2)
         shares[share] = platform_share(machine)
         assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
@@ -121,7 +124,7 @@ def test_functions_poll_on_where_the_file_says_so(machine: Machine) -> None:
     machine.up(machine.chain_file(functions, traffic=NEARLY_NOTHING))
     assert share_of_cpu(machine) > 0
     assert rests(machine) == 0
-    assert "CPU 1 is never idle: b cannot sleep" in machine.unis("ps")
+    assert "CPU 1 is never idle: b may not sleep" in machine.unis("ps")
     may_sleep: dict[str, Json] = {"a": macswap(), "b": macswap()}
     machine.unis("apply", str(machine.chain_file(may_sleep, traffic=NEARLY_NOTHING)))
     share_of_cpu(machine)
@@ -151,6 +154,6 @@ def test_a_program_that_sends_by_a_timer_is_found_out(machine: Machine) -> None:
     command = [str(third_party("l2fwd")), "{eal}", "--", "-p", "3", "-q", "2", "-T", "0"]
     l2fwd: Json = {"command": command, "cpu": 1, "cost_ns": 60}
     machine.up(machine.chain_file({"l2fwd": l2fwd}, traffic={"rate": "50pps"}))
-    told = "CPU 1 is busy between packets: l2fwd sends packets by a timer"
+    told = "CPU 1: functions poll, because l2fwd sends packets by a timer"
     machine.wait_for(lambda: told in machine.unis("ps"), "not found out")
     assert_whole(machine.exact_account())

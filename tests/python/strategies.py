@@ -76,6 +76,7 @@ SCHEDULERS = maybe(
     max_wait_us=st.integers(0, 10_000),
     cost=st.sampled_from(["online", "static"]),
     idle_us=st.integers(0, 10_000),
+    max_delay_us=st.one_of(st.just("auto"), st.integers(0, 2000)),
     rr_timeslice_ms=st.integers(1, 100),
     fair_slice_ms=st.floats(min_value=0.1, max_value=100),
 )

@@ -104,6 +104,42 @@ def test_times_are_nanoseconds() -> None:
     assert wire.HasField("lead_ns")
 
 
+@pytest.mark.parametrize(
+    ("goals", "cpus", "stated", "delay_us"),
+    [
+        ((), 1, {}, 100), ((), 2, {}, 100), (("10ms",), 1, {}, 100), (("400us",), 1, {}, 40),
+        (("400us", "300us"), 1, {}, 30), (("400us",), 2, {}, 20), (("390us",), 2, {}, 0),
+        (("199us",), 1, {}, 0), (("199us",), 1, {"max_delay_us": 70}, 70),
+        ((), 1, {"max_delay_us": 0}, 0),
+    ],
+)  # fmt: skip
+def test_how_long_a_packet_may_wait_for_functions_that_sleep(
+    goals: tuple[str, ...], cpus: int, stated: Data, delay_us: float
+) -> None:
+    names = ("fw", "nat")
+    functions = {name: {"program": "sh", "cpu": 1 + at % cpus} for at, name in enumerate(names)}
+    chains = {
+        f"c{at}": {"path": [name], "match": [{"dst_port": 1 + at}], **goal}
+        for at, (name, goal) in enumerate(
+            zip(names, [*({"slo": {"p95_latency": each}} for each in goals), {}, {}], strict=False)
+        )
+    }
+    plan = planned(small(functions=functions, chains=chains, scheduler=stated))
+    assert plan.deploy({}, "").scheduler.max_delay_ns == delay_us * 1000
+
+
+def test_who_may_sleep_and_share() -> None:
+    usual = planned(small()).deploy({}, "")
+    assert not any(function.stays_awake for function in usual.functions)
+    assert usual.scheduler.platform_nap_ns == 0
+    functions = {"fw": {"program": "sh", "cpu": 1, "may_sleep": False}}
+    chains = {"c": {"path": ["fw"]}}
+    other = planned(small(functions=functions, chains=chains, platform={"share": True}))
+    wire = other.deploy({}, "")
+    assert wire.functions[0].stays_awake
+    assert wire.scheduler.platform_nap_ns == 50_000
+
+
 def test_time_slices_of_the_kernel() -> None:
     none = planned(small()).deploy({}, "")
     assert none.rr_timeslice_ms == 0

@@ -175,11 +175,12 @@ class SchedulerPart(Part):
     idle_us: Annotated[
         float, Field(ge=0, **bounds("SchedulerSettings.idle_ns", unit=NS_PER_US))
     ] = defaults.IDLE_US
-    """The functions of a CPU sleep after this time without a packet, µs; 0: they keep polling."""
+    """The functions of a CPU sleep after this time without a packet, µs. 0, with `max_delay_us: 0`:
+    they keep polling."""
     max_delay_us: MaxDelay = defaults.MAX_DELAY
     """Functions that hand the CPU over sleep between packets: until an eighth of a link is full, or
-    a packet has waited this long, µs; 0: they keep polling. `auto`: 100, or a tenth of the shortest
-    latency goal, divided by the number of CPUs; 0 where that is below 20."""
+    a packet has waited this long, µs; 0: they poll while packets come. `auto`: a tenth of the
+    shortest latency goal by the number of CPUs, 100 at most; 0 where that is below 20."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None
@@ -271,8 +272,8 @@ class Function(Part):
     env: dict[Variable, Argument] = Field(default={})
     """Environment variables, added to those of UNiS."""
     may_sleep: bool = True
-    """Whether it may sleep where no packet comes, or few. `false` for a program with timers of its
-    own that must not be 4 ms late; the other functions of its CPU then poll on as well."""
+    """Whether UNiS may put it to sleep, without traffic and between packets. `false` for a program
+    with timers that must not be 4 ms late; then no function of its CPU sleeps."""
     restart: Restart | None = None
     """When it ends: `never`: its chains stay down; `on-failure`: it is restarted, unless it exited
     with code 0."""

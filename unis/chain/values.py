@@ -285,7 +285,7 @@ Gamma = Annotated[
 ]
 MaxDelay = Annotated[
     Annotated[float, Field(ge=0, le=_LONGEST_DELAY_US)] | Literal["auto"],
-    _invalid("delay", f"auto, or the time in µs, from 0 (never) to {_LONGEST_DELAY_US:g}"),
+    _invalid("delay", f"auto, or a number of µs from 0 (functions poll) to {_LONGEST_DELAY_US:g}"),
 ]
 Quota = Annotated[
     Annotated[int, Field(ge=BATCH, le=_LARGEST_QUOTA)] | Literal["auto"],

@@ -57,6 +57,9 @@ def _print(plan: Plan, graph: Graph) -> None:
             told = f"  rings of {chain.ring.slots} slots: {chain.ring.why}"
             print_line(told)
     print_line(f"\nγ {plan.gamma.value:g}: {plan.gamma.why}")
+    delay = plan.scheduler.max_delay_us
+    sleep = f"packets wait for up to {delay:g} µs on each CPU for functions that sleep"
+    print_line(sleep if delay else "functions poll while packets come")
     if plan.dma:
         ways = ((plan.dma.rx, "receive"), (plan.dma.tx, "send"))
         queues = " and ".join(f"{count} to {way}" for count, way in ways if count)

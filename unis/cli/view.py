@@ -126,7 +126,7 @@ def live_view(name: str, rates: Rates, width: int) -> RenderableType:
         _platform(rates),
     ]  # fmt: skip
     shown = [_chains(title, rates), *(table for table in tables if table.row_count)]
-    return Group(*(part for table in shown for part in (table, "")))
+    return Group(*(part for table in shown for part in (table, "")), *about_cpus(now, rates.before))
 
 
 def _chains(title: str, rates: Rates) -> Table:
@@ -386,21 +386,25 @@ def about_goals(
         )
 
 
-def about_cpus(stats: pb.Stats) -> Iterator[Text]:
-    """Lines on CPUs: how long turns are where functions hand the CPU over, and whose functions do
-    not sleep without traffic, for one cannot."""
+def about_cpus(stats: pb.Stats, before: pb.Stats | None = None) -> Iterator[Text]:
+    """Lines on CPUs: how long turns are where functions hand the CPU over, how long the first
+    packets waited for functions that sleep (since `before`, else since the start), and for which
+    function all others do not sleep.
+    """
+    earlier = {core.cpu: core for core in before.cores} if before else {}
     for core in stats.cores:
+        was = earlier.get(core.cpu, pb.CoreStats())
         if core.quota:
             yield Text(f"CPU {core.cpu}: turns of up to {core.quota} packets", "dim")
-        if core.wakes:
-            delay = core.wake_delay_ns / core.wakes / 1000
+        if core.wakes > was.wakes:
+            delay = (core.wake_delay_ns - was.wake_delay_ns) / (core.wakes - was.wakes) / 1000
             told = f"functions are woken {delay:,.0f} µs after the first packet, on average"
             yield Text(f"CPU {core.cpu}: {told}", "dim")
         if core.cannot_rest:
-            yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} cannot sleep", "dim")
+            yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} may not sleep", "dim")
         if core.sends_by_timer:
-            told = f"{core.sends_by_timer} sends packets by a timer"
-            yield Text(f"CPU {core.cpu} is busy between packets: {told}", "dim")
+            told = f"functions poll, because {core.sends_by_timer} sends packets by a timer"
+            yield Text(f"CPU {core.cpu}: {told}", "dim")
 
 
 def about_stopped(stats: pb.Stats) -> Iterator[Text]:

@@ -3,7 +3,6 @@
 import ipaddress
 from pathlib import Path
 
-from unis.chain import defaults
 from unis.chain.model import (
     NS_PER_MS,
     NS_PER_US,
@@ -19,7 +18,7 @@ from unis.engine import names
 from unis.plan.dma import DmaChoice
 from unis.v1 import common_pb2, engine_pb2, traffic_pb2
 
-SHARED_NAP_NS = 50_000  # as often the scheduler looks at functions that hand the CPU over
+SHARED_NAP_NS = 50_000  # the longest time between two looks at functions that hand the CPU over
 SIZE_MIXES = {"imix": common_pb2.SIZE_MIX_IMIX, "datacenter": common_pb2.SIZE_MIX_DATACENTER}
 
 
@@ -30,7 +29,8 @@ def scheduler_settings(
 
     `share`: whether others may use what is left of the platform's CPU.
     """
-    delay = defaults.MAX_DELAY_US if part.max_delay_us == "auto" else part.max_delay_us
+    # Of a chain file the planner has resolved it; nobody else lets functions sleep.
+    delay = 0.0 if part.max_delay_us == "auto" else part.max_delay_us
     return common_pb2.SchedulerSettings(
         gamma=gamma,
         theta_min=part.theta_min,

@@ -178,7 +178,7 @@ def _functions(
         if was.restart != now.restart:
             why.append(f"restart: {was.restart} → {now.restart}")
         if was.may_sleep != now.may_sleep:
-            why.append("it may sleep now" if now.may_sleep else "it may not sleep any longer")
+            why.append(f"may_sleep: {_shown(was.may_sleep)} → {_shown(now.may_sleep)}")
         if why:
             yield Change("function", name, "changed", tuple(why))
 
@@ -256,7 +256,9 @@ def _fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {part}" for key, part in value.items() if part is not None)
-    return "none" if value is None else str(value)
+    return (
+        str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
+    )
 
 
 def _refused(old: Plan, new: Plan) -> Iterator[str]:

@@ -64,7 +64,7 @@ class Programs:
     """The functions' programs, and what is wrong with them here."""
 
     found: tuple[ProgramPlan, ...]  # of the functions whose programs are there
-    file: ChainFile  # with the controller that these programs can have
+    file: ChainFile  # with its settings resolved: a controller that these programs can have
     folders: Mapping[str, Path]  # of functions that run as another user
     notes: tuple[str, ...]
     problems: tuple[Problem, ...]

@@ -58,6 +58,10 @@ def reference_arguments() -> dict[str, list[str]]:
     }
 
 
+# Else the latency at low rates would be that of sleep between packets.
+_POLLS: dict[str, Any] = {"max_delay_us": 0.0}
+
+
 def synthetic(size: str | None, flows: int | None) -> dict[str, Any]:
     """Traffic as a chain file has it; LaunchError if there is none such."""
     source: dict[str, Any] = {"kind": "synthetic", "flows": flows or defaults.DEFAULT_FLOWS}
@@ -82,6 +86,7 @@ def of_function(
         "apiVersion": API_VERSION,
         "name": _RUN,
         "traffic": {"source": dict(source)},
+        "scheduler": _POLLS,
         "functions": {"function": {"program": known, "args": words, "cpu": free_cpu()}},
         "chains": {_CHAIN: {"path": ["function"]}},
     }
@@ -123,7 +128,8 @@ def of_file(path: Path, name: str | None = None) -> Subject:
     if found:
         raise loaded.error(found)
     traffic = file.traffic.model_copy(update={"rate": "max", "arrivals": defaults.ARRIVALS})
-    changed = file.model_copy(update={"traffic": traffic})
+    scheduler = file.scheduler.model_copy(update=_POLLS)
+    changed = file.model_copy(update={"traffic": traffic, "scheduler": scheduler})
     called = _name(name) or file.name
     (chain,) = loaded.graph.chains.values()
     graph = f"a graph of {', '.join(chain.functions)}"
