@@ -158,7 +158,7 @@ python: build
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
 
 e2e: build
-	@tools/third-party testpmd examples
+	@tools/third-party testpmd examples openvswitch
 	uv run pytest $(SPINNING)
 
 SECONDS ?= 60

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Machine
+from tests.e2e.third_party import third_party
 from unis import built
 
 
@@ -59,6 +60,22 @@ def test_load(machine: Machine, tmp_path: Path) -> None:
     assert rows[0.1, "handover"]["latency_us"]["p99"] > 0
     for picture in ("load.svg", "load.png"):
         assert (tmp_path / picture).stat().st_size > 10_000
+
+
+def test_open_vswitch_sleeps_under_unis_and_by_itself(machine: Machine, tmp_path: Path) -> None:
+    third_party("ovs-vswitchd-dpdk")
+    machine.unis(
+        "bench", "load", "--quick", "--chains", "openvswitch", "--loads", "5", "--window", "0.05",
+        "-o", str(tmp_path),
+    )  # fmt: skip
+    rows = {
+        row["policy"]: row for row in json.loads((tmp_path / "results.json").read_text())["rows"]
+    }
+    assert rows["handover"]["cpu_functions"] > 0.9, "it polls"
+    for sleeping in ("handover, sleeping", "pmd-maxsleep"):
+        assert rows[sleeping]["cpu_functions"] < 0.8 * rows["handover"]["cpu_functions"]
+        assert rows[sleeping]["latency_us"]["p50"] > rows["handover"]["latency_us"]["p50"]
+    assert rows["handover, sleeping"]["ratio_to_pmd_maxsleep"]["median"] > 0
 
 
 @pytest.mark.benchmark

@@ -16,7 +16,7 @@ SLOWLY: Json = {"rate": "0.1Mpps"}
 def third_party(name: str) -> Path:
     """A program that `tools/third-party` fetches, which continuous integration must have done."""
     program = built.clone() / "build" / "third-party" / "bin" / name
-    need(program.exists(), f"needs {name}: run tools/third-party testpmd examples")
+    need(program.exists(), f"needs {name}: run tools/third-party")
     return program
 
 
