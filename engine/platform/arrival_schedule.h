@@ -56,6 +56,9 @@ class ArrivalSchedule {
     return now >= due_ && now - due_ >= TimeOf(most, slack);
   }
 
+  // Cycles from a packet to the next, on average; at a rate of bits, of small packets.
+  double gap() const noexcept { return per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket; }
+
   // Cycles until a packet is due.
   std::uint64_t Until(std::uint64_t now) const noexcept { return due_ > now ? due_ - now : 0; }
 
@@ -63,7 +66,8 @@ class ArrivalSchedule {
   // rate is of bits, all packets count as small: there are never more.
   std::uint64_t UntilBurst(std::uint64_t now, std::uint32_t most,
                            std::uint64_t slack) const noexcept {
-    return Until(now) + TimeOf(most, slack);
+    const std::uint64_t at = due_ + TimeOf(most, slack);
+    return at > now ? at - now : 0;
   }
 
   // The cycle at which the next packet, of so many bits, is due; the one after it is next then.
@@ -75,8 +79,7 @@ class ArrivalSchedule {
 
  private:
   std::uint64_t TimeOf(std::uint32_t most, std::uint64_t slack) const noexcept {
-    const double gap = per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket;
-    return std::min(slack, static_cast<std::uint64_t>((most - 1) * std::min(gap, kLongest)));
+    return static_cast<std::uint64_t>(std::min(static_cast<double>(slack), (most - 1) * gap()));
   }
 
   static constexpr double kSomePacket = 8.0 * 64;

@@ -56,6 +56,11 @@ void LcoreNap::Leave() noexcept {
   all_components.fetch_sub(1, std::memory_order_relaxed);
 }
 
+bool LcoreNap::has_all() const noexcept {
+  return components_.load(std::memory_order_relaxed) ==
+         all_components.load(std::memory_order_relaxed);
+}
+
 void LcoreNap::Wake() noexcept {
   word_.fetch_add(1, std::memory_order_seq_cst);
   if (asleep_.load(std::memory_order_seq_cst))
@@ -76,7 +81,7 @@ void LcoreNap::Idle(std::int64_t idle_ns) noexcept {
   if (rounds_++ == 0) return;
   if (quiet_since_ == 0) quiet_since_ = TscClock::Cycles();
   if (slack_ns_ == 0 && NsSince(quiet_since_) < kQuiet) return;
-  if (components != all_components.load(std::memory_order_relaxed)) return;
+  if (!has_all()) return;
   if (idle_ns_ - late_ns_ >= kLeast) return Nap(idle_ns_ - late_ns_);
   // Only naps tell how late the timer is, so what they told must not forbid them for ever.
   if (idle_ns_ >= kLeast && ++refused_ % kForgetEvery == 0) --late_ns_;

@@ -28,6 +28,8 @@ class alignas(64) LcoreNap {
   void Leave() noexcept;
   // Ends a nap. What the caller has written before is seen by the next turns.
   void Wake() noexcept;
+  // Whether it runs all components of the process. Else it never naps.
+  bool has_all() const noexcept;
   std::uint64_t naps() const noexcept { return naps_.value(); }
   // Naps that Wake() has ended.
   std::uint64_t woken() const noexcept { return woken_.value(); }

@@ -21,6 +21,7 @@ ArrivalSchedule MakeSchedule() { return {static_cast<double>(rte_get_tsc_hz()), 
 std::size_t After(std::size_t at, std::size_t size) { return at + 1 == size ? 0 : at + 1; }
 
 constexpr double kHold = 5'000;  // ns; for which packets wait for others at most, between naps
+constexpr double kFarApart = 1'000'000;  // ns; the scheduler wakes functions at once then
 
 // Written last by an NF on another core: all lines are asked for before the first is needed.
 void Prefetch(rte_mbuf* const* packets, std::uint32_t count) {
@@ -96,18 +97,19 @@ std::int64_t TrafficSource::IdleNs() noexcept {
   if (port_) return 0;  // whose queue a burst would fill during a nap
   if (paused_.load(std::memory_order_relaxed) || lists_.empty()) return LcoreNap::kUntilGiven;
   if (!rate_.limited() || !begun_) return 0;  // it waits for room in a link
-  // Packets wait until so many are due, or for the slack.
-  const auto slack = static_cast<double>(LcoreNap::Of(lcore()).slack_ns());
+  // Packets wait until so many are due, or for the slack. Those that are far apart do not wait.
+  const bool far_apart = schedule_.gap() >= clock_.ToCycles(kFarApart);
+  const auto slack = far_apart ? 0.0 : static_cast<double>(LcoreNap::Of(lcore()).slack_ns());
   return clock_.ToNs(
       schedule_.UntilBurst(rte_rdtsc(), held_, static_cast<std::uint64_t>(clock_.ToCycles(slack))));
 }
 
-// A burst, or an eighth of the shortest first link, which wakes functions that sleep.
+// An eighth of the shortest first link, which wakes functions that sleep.
 std::uint32_t TrafficSource::MostHeld() const noexcept {
   std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
   for (const auto& chain : chains_)
     if (chain->ingress() != nullptr) least = std::min(least, chain->ingress()->capacity());
-  return std::max(kBurst, least / 8);
+  return std::max(1U, least / 8);
 }
 
 std::uint32_t TrafficSource::ReceivePackets() noexcept {
@@ -142,7 +144,8 @@ std::uint32_t TrafficSource::SendDue() noexcept {
   begun_ = true;
   // Else hardly a turn would be without a packet, and the lcore would never nap.
   if (LcoreNap::Of(lcore()).slack_ns() > 0 &&
-      !schedule_.IsBurstDue(now, kBurst / 2, static_cast<std::uint64_t>(clock_.ToCycles(kHold))))
+      !schedule_.IsBurstDue(now, std::min(held_, kBurst / 2),
+                            static_cast<std::uint64_t>(clock_.ToCycles(kHold))))
     return 0;
   if (!schedule_.IsDue(now)) return 0;
   struct Due {

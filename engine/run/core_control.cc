@@ -85,6 +85,7 @@ absl::Status CoreControl::Commit(Prepared prepared) {
     controller_kind_ = prepared.controller_kind;
     component_.cores().Add(std::move(prepared.scheduler));
   });
+  component_.Do([&] { component_.Favour(); });
   no_handover_ = std::move(prepared.no_handover);
   if (status.ok()) decision_ = std::move(prepared.decision);
   return status;
@@ -118,6 +119,7 @@ void CoreControl::LeaveToKernel(std::optional<v1::ControllerKind> controller) {
 
 absl::Status CoreControl::Release() {
   RetireScheduler();
+  component_.Do([&] { component_.Favour(); });
   absl::Status status;
   if (controller_) status = controller_->Release();
   controller_.reset();

@@ -184,14 +184,6 @@ absl::Status RunState::MakeSchedulerComponents() {
     schedulers_.push_back(std::move(made));
   }
   options_.held.Watch(schedulers_.size());
-  const v1::DeployRequest& config = deployment_->config();
-  // At any rate the source would poll all the same, and nobody else would get the CPU.
-  const bool limited = config.traffic().pps() > 0 || config.traffic().bps() > 0;
-  const bool naps = config.scheduler().platform_nap_ns() > 0 && limited &&
-                    options_.service_lcores.size() == 1;
-  const int nice = naps ? kFirstNice : kFavouredNice;
-  for (const auto& scheduler : schedulers_) scheduler->Do([nice] { FavourThread(nice); });
-  FavourSession(nice);
   return absl::OkStatus();
 }
 

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/counter.h"
+#include "engine/base/favour.h"
 #include "engine/platform/component.h"
 #include "engine/platform/heartbeat.h"
 #include "engine/scheduler/core_set.h"
@@ -25,8 +27,15 @@ class SchedulerComponent final : public Component {
       : Component(name), timer_(timer), beat_(beat), heartbeat_(heartbeat) {}
   ~SchedulerComponent() override { Halt(); }
 
-  // Only inside Do(). Whoever adds one takes it away again.
+  // Only inside Do(). Whoever adds one takes it away again. Favour() follows.
   CoreSet& cores() { return cores_; }
+  // The lcore comes before other processes if it leaves them time.
+  void Favour() {
+    const int nice =
+        cores_.may_nap() && LcoreNap::Of(lcore()).has_all() ? kFirstNice : kFavouredNice;
+    FavourThread(nice);
+    if (std::exchange(nice_, nice) != nice) FavourSession(nice);
+  }
   void Watch(TraceRecorder& trace) { traces_.push_back(&trace); }
   void Unwatch(const TraceRecorder& trace) { std::erase(traces_, &trace); }
 
@@ -42,13 +51,12 @@ class SchedulerComponent final : public Component {
 
   std::int64_t IdleNs() noexcept override {
     if (!traces_.empty()) return 0;
-    // Both are 0 where the kernel decides: then the engine does not know whether functions run.
-    const Nanoseconds until = cores_.idle_until();
-    if (until == 0) return cores_.nap();
-    // The source may have sent since the last look: look once more in the turn before a nap.
-    cores_.DecideAtNextTick();
-    // A look that is due now does not keep the lcore awake.
-    return std::max<std::int64_t>(1, until - timer_.Now());
+    // 0 also where the kernel decides: then the engine does not know whether functions run.
+    const Nanoseconds idle = cores_.idle_for(timer_.Now());
+    // The source may have sent since the last look at tasks that sleep: look once more in the turn
+    // before a nap.
+    if (idle > 0 && cores_.any_sleeps()) cores_.DecideAtNextTick();
+    return idle;
   }
 
   const TscTimer& timer_;
@@ -56,6 +64,7 @@ class SchedulerComponent final : public Component {
   Heartbeat* const heartbeat_;
   CoreSet cores_{{}, timer_};
   std::vector<TraceRecorder*> traces_;  // that record
+  int nice_ = kFavouredNice;
 };
 
 }  // namespace unis

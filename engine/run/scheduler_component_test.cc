@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <memory>
+#include <thread>
 
 #include "engine/platform/memory_for_test.h"
 
@@ -73,7 +74,7 @@ struct WatchingScheduler final : CoreScheduler {
   CoreStatistics statistics() const noexcept override { return {}; }
   std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
   Nanoseconds slack() const noexcept override { return nap_ns; }
-  Nanoseconds nap() const noexcept override { return nap_ns; }
+  Nanoseconds nap(Nanoseconds) const noexcept override { return nap_ns; }
   bool Decide(Nanoseconds now) noexcept override {
     next_decision_ = now + 50'000;
     return false;
@@ -89,13 +90,25 @@ TEST_F(SchedulerComponentTest, NapsWhileTasksRunWhereItMay) {
   const LcoreNap& nap = LcoreNap::Of(kServiceLcores[0]);
   for (const Nanoseconds ns : {0, 100'000}) {
     component.Do([&] { component.cores().Add(std::make_unique<WatchingScheduler>(ns)); });
+    int nice = 0;
+    component.Do([&] {
+      component.Favour();
+      nice = getpriority(PRIO_PROCESS, 0);
+    });
+    EXPECT_EQ(nice, ns > 0 ? kFirstNice : kFavouredNice);
     const std::uint64_t turns = beat.value(), naps = nap.naps();
     if (ns > 0)
       EXPECT_TRUE(Eventually([&] { return nap.naps() > naps + 10; }));
     else
-      EXPECT_TRUE(Eventually([&] { return beat.value() > turns + 100'000; }));
+      std::this_thread::sleep_for(30ms);  // idle ones nap after 5 ms
+    EXPECT_GT(beat.value(), turns);
     EXPECT_EQ(nap.naps() > naps, ns > 0);
-    component.Do([&] { component.cores().Remove(component.cores()[0]); });
+    component.Do([&] {
+      component.cores().Remove(component.cores()[0]);
+      component.Favour();
+      nice = getpriority(PRIO_PROCESS, 0);
+    });
+    EXPECT_EQ(nice, kFavouredNice);
   }
 }
 

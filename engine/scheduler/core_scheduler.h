@@ -63,8 +63,8 @@ class alignas(64) CoreScheduler {
   // Until then the platform's CPU may nap: all tasks sleep, and a packet that comes waits. 0: it
   // may not.
   virtual Nanoseconds idle_until() const noexcept { return 0; }
-  // How long the platform's CPU may nap while tasks run. 0: not at all.
-  virtual Nanoseconds nap() const noexcept { return 0; }
+  // How long the platform's CPU may nap from now on while tasks run. 0: not at all.
+  virtual Nanoseconds nap(Nanoseconds) const noexcept { return 0; }
   // How long the platform may keep a packet back that comes. 0: not at all.
   virtual Nanoseconds slack() const noexcept { return 0; }
   virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core

@@ -58,18 +58,28 @@ void CoreSet::DecideAtNextTick() noexcept {
   for (const auto& scheduler : schedulers_) scheduler->DecideAtNextTick();
 }
 
-Nanoseconds CoreSet::idle_until() const noexcept {
+Nanoseconds CoreSet::idle_for(Nanoseconds now) const noexcept {
   if (schedulers_.empty()) return 0;
-  Nanoseconds until = std::numeric_limits<Nanoseconds>::max();
-  for (const auto& scheduler : schedulers_) until = std::min(until, scheduler->idle_until());
-  return until;
+  Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
+  for (const auto& scheduler : schedulers_) {
+    const Nanoseconds until = scheduler->idle_until();
+    // A look that is due now does not keep the CPU awake.
+    const Nanoseconds idle =
+        until > 0 ? std::max<Nanoseconds>(1, until - now) : scheduler->nap(now);
+    least = std::min(least, idle);
+  }
+  return least;
 }
 
-Nanoseconds CoreSet::nap() const noexcept {
-  if (schedulers_.empty()) return 0;
-  Nanoseconds nap = std::numeric_limits<Nanoseconds>::max();
-  for (const auto& scheduler : schedulers_) nap = std::min(nap, scheduler->nap());
-  return nap;
+bool CoreSet::any_sleeps() const noexcept {
+  return std::ranges::any_of(schedulers_,
+                             [](const auto& scheduler) { return scheduler->idle_until() > 0; });
+}
+
+bool CoreSet::may_nap() const noexcept {
+  return !schedulers_.empty() && std::ranges::all_of(schedulers_, [](const auto& scheduler) {
+    return scheduler->nap(std::numeric_limits<Nanoseconds>::max()) > 0;
+  });
 }
 
 std::uint64_t CoreSet::Sum(std::uint64_t CoreStatistics::*counter) const noexcept {

@@ -39,10 +39,12 @@ class CoreSet {
   // Each scheduler decides in the next Tick(), also before its interval has passed.
   void DecideAtNextTick() noexcept;
 
-  // The earliest idle_until() of the schedulers; 0 without a scheduler.
-  Nanoseconds idle_until() const noexcept;
-  // The least nap() of the schedulers; 0 without a scheduler.
-  Nanoseconds nap() const noexcept;
+  // For how long the platform's CPU may nap: until the earliest idle_until() of the schedulers, or
+  // for the nap() of those that have none. 0: not at all, or there is no scheduler.
+  Nanoseconds idle_for(Nanoseconds now) const noexcept;
+  bool any_sleeps() const noexcept;  // all tasks of a core
+  // Whether it may while tasks run.
+  bool may_nap() const noexcept;
   // The least slack() of the schedulers at the last decisions; 0 without a scheduler.
   Nanoseconds slack() const noexcept { return schedulers_.empty() ? 0 : slack_; }
 

@@ -118,12 +118,13 @@ struct SleepyScheduler final : CoreScheduler {
   CoreStatistics statistics() const noexcept override { return {}; }
   std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
   Nanoseconds slack() const noexcept override { return slack_ns; }
-  Nanoseconds nap() const noexcept override { return slack_ns / 2; }
+  Nanoseconds idle_until() const noexcept override { return until; }
+  Nanoseconds nap(Nanoseconds) const noexcept override { return slack_ns / 2; }
   bool Decide(Nanoseconds now) noexcept override {
     next_decision_ = now + kT;
     return false;
   }
-  Nanoseconds slack_ns;
+  Nanoseconds slack_ns, until = 0;
 };
 
 TEST(CoreSetTest, PacketsMayBeKeptBackForAsLongAsEachCoreAllows) {
@@ -134,14 +135,17 @@ TEST(CoreSetTest, PacketsMayBeKeptBackForAsLongAsEachCoreAllows) {
     return cores.slack();
   };
   EXPECT_EQ(slack(), 0) << "without a core";
-  EXPECT_EQ(cores.nap(), 0);
+  EXPECT_EQ(cores.idle_for(0), 0);
+  EXPECT_FALSE(cores.may_nap());
   for (const auto& [core, ns] : {std::pair<CoreIndex, Nanoseconds>{0, 200}, {1, 100}})
     cores.Add(std::make_unique<SleepyScheduler>(core, ns));
   EXPECT_EQ(slack(), 100);
-  EXPECT_EQ(cores.nap(), 50);
+  EXPECT_EQ(cores.idle_for(0), 50);
+  EXPECT_TRUE(cores.may_nap());
   cores.Add(std::make_unique<SleepyScheduler>(2, 0));
   EXPECT_EQ(slack(), 0) << "one does not sleep";
-  EXPECT_EQ(cores.nap(), 0);
+  EXPECT_EQ(cores.idle_for(0), 0);
+  EXPECT_FALSE(cores.may_nap());
   cores.Remove(cores[2]);
   EXPECT_EQ(slack(), 100) << "from now on";
   cores.Remove(cores[1]);
@@ -149,6 +153,23 @@ TEST(CoreSetTest, PacketsMayBeKeptBackForAsLongAsEachCoreAllows) {
   EXPECT_EQ(slack(), 200);
   cores.Remove(cores[0]);
   EXPECT_EQ(slack(), 0);
+}
+
+TEST(CoreSetTest, ANapEndsWhenTheFirstCoreIsDue) {
+  FakeTimer timer;
+  CoreSet cores({}, timer);
+  auto asleep = std::make_unique<SleepyScheduler>(0, 0);
+  SleepyScheduler& first = *asleep;
+  first.until = 1'030;
+  cores.Add(std::move(asleep));
+  EXPECT_EQ(cores.idle_for(1'000), 30);
+  EXPECT_TRUE(cores.any_sleeps());
+  cores.Add(std::make_unique<SleepyScheduler>(1, 100));
+  EXPECT_EQ(cores.idle_for(1'000), 30) << "the other may nap for longer";
+  first.until = 1'080;
+  EXPECT_EQ(cores.idle_for(1'000), 50);
+  first.until = 900;
+  EXPECT_EQ(cores.idle_for(1'000), 1) << "late";
 }
 
 TEST(CoreSetTest, ACoreWithoutATaskHasNoScheduler) {

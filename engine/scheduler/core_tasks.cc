@@ -79,11 +79,15 @@ std::uint16_t CoreTasks::TakenBy(const TaskState& task) const noexcept {
   return packets;
 }
 
-std::uint16_t CoreTasks::MovedBy(const TaskState& task) const noexcept {
-  std::uint16_t packets = TakenBy(task);
+std::uint16_t CoreTasks::SentBy(const TaskState& task) const noexcept {
+  std::uint16_t packets = 0;
   for (const EgressState& out : Out(task))
     packets = static_cast<std::uint16_t>(packets + monitor_.Sent(out.link));
   return packets;
+}
+
+std::uint16_t CoreTasks::MovedBy(const TaskState& task) const noexcept {
+  return static_cast<std::uint16_t>(TakenBy(task) + SentBy(task));
 }
 
 std::uint16_t CoreTasks::MovedByAll() const noexcept {

@@ -90,8 +90,9 @@ class CoreTasks {
       if (Packets(in) > 0) loaded |= in.reaches;
     return loaded;
   }
-  // Packets that the task has ever taken; taken and sent. Both wrap.
+  // Packets that the task has ever taken; sent; taken and sent. All wrap.
   std::uint16_t TakenBy(const TaskState& task) const noexcept;
+  std::uint16_t SentBy(const TaskState& task) const noexcept;
   std::uint16_t MovedBy(const TaskState& task) const noexcept;
   std::uint16_t MovedByAll() const noexcept;
   bool Feeds(const TaskState& task, const TaskState& other) const noexcept;

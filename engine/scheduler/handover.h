@@ -6,8 +6,8 @@
 // others. Where no task of the core yields, Algorithm 1 alone decides.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "engine/scheduler/algorithm_one.h"
@@ -27,13 +27,13 @@ class Handover final : public AlgorithmOne {
   Nanoseconds idle_until() const noexcept override {
     return short_rests_.active() ? short_rests_.idle_until() : AlgorithmOne::idle_until();
   }
-  // Tasks that wait to be granted packets are looked at more often.
-  Nanoseconds nap() const noexcept override {
-    return all_yield_ && !grants_ ? settings().platform_nap : 0;
+  // Tasks that wait to be granted packets, or fill an egress, are looked at more often.
+  Nanoseconds nap(Nanoseconds now) const noexcept override {
+    return all_yield_ && !grants_ && now >= watch_full_ ? settings().platform_nap : 0;
   }
   Nanoseconds slack() const noexcept override {
     const bool sleep = short_rests_.active() || parking_.all_parked();
-    return std::max(sleep ? settings().max_delay : 0, nap());
+    return sleep ? settings().max_delay : nap(std::numeric_limits<Nanoseconds>::max());
   }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
 

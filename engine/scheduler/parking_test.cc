@@ -231,7 +231,7 @@ TEST(ParkingOfManyTest, EachCoreParksForItself) {
   EXPECT_FALSE(rig.cores[1].statistics().parked);
   EXPECT_GT(rig.cores[0].idle_until(), kIdleAfter);
   EXPECT_EQ(rig.cores[1].idle_until(), 0);
-  EXPECT_EQ(rig.cores.idle_until(), 0) << "one core has work";
+  EXPECT_EQ(rig.cores.idle_for(rig.timer.now), 0) << "one core has work";
 }
 
 TEST(ParkingOfManyTest, AParkedCoreIsIdleUntilParkingIsToBeRenewed) {
@@ -240,7 +240,7 @@ TEST(ParkingOfManyTest, AParkedCoreIsIdleUntilParkingIsToBeRenewed) {
   rig.cores.Start();
   Nanoseconds now = 0;
   for (; !rig.cores[0].statistics().parked; now += kT) rig.TickAt(now);
-  const Nanoseconds until = rig.cores.idle_until();
+  const Nanoseconds until = rig.cores[0].idle_until();
   EXPECT_GT(until, now);
   EXPECT_LE(until, now + ProcessController::kRenewParkEvery);
   const auto parks = rig.controller.parks;
@@ -248,10 +248,10 @@ TEST(ParkingOfManyTest, AParkedCoreIsIdleUntilParkingIsToBeRenewed) {
   EXPECT_EQ(rig.controller.parks, parks);
   for (; now < until + 2 * kT; now += kT) rig.TickAt(now);
   EXPECT_GT(rig.controller.parks, parks);
-  EXPECT_GT(rig.cores.idle_until(), until);
+  EXPECT_GT(rig.cores[0].idle_until(), until);
   rig.monitor.packets[0] = 1000;
   rig.TickAt(now + kT);
-  EXPECT_EQ(rig.cores.idle_until(), 0);
+  EXPECT_EQ(rig.cores.idle_for(now), 0);
 }
 
 TEST(ParkingOfManyTest, ThreadsOfOneFunctionAreUnparkedByItsPackets) {

@@ -127,16 +127,16 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
   return true;
 }
 
-// All sleep, and no packet waits. Each task has polled now and then since the last look: at the
-// latest after UNIS_REST_MS.
+// All sleep, and no packet waits. What differs from the last such look was done by a task that woke
+// up by itself, at the latest after UNIS_REST_MS.
 bool ShortRests::FindTimers(Nanoseconds now) noexcept {
   const bool compare = std::exchange(seen_asleep_, true);
   for (Slot slot = 0; slot < tasks_.size(); ++slot) {
     Asleep& before = asleep_[slot];
-    const std::uint16_t taken = tasks_.TakenBy(tasks_[slot]), moved = tasks_.MovedBy(tasks_[slot]);
-    const bool by_timer = compare && taken == before.taken && moved != before.moved;
+    const std::uint16_t taken = tasks_.TakenBy(tasks_[slot]), sent = tasks_.SentBy(tasks_[slot]);
+    const bool by_timer = compare && taken == before.taken && sent != before.sent;
     before.taken = taken;
-    before.moved = moved;
+    before.sent = sent;
     if (!by_timer) continue;
     if (before.times == 0 || now - before.first > kProofsWithin) {
       before.times = 0;

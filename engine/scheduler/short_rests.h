@@ -47,7 +47,7 @@ class ShortRests {
 
   // What a task had taken and sent when it was last seen asleep with nothing to do; both wrap.
   struct Asleep {
-    std::uint16_t taken = 0, moved = 0;
+    std::uint16_t taken = 0, sent = 0;
     std::uint8_t times = 0;  // of late, that it has sent since then, and taken nothing
     Nanoseconds first = 0;   // of these
   };

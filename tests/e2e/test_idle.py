@@ -101,13 +101,11 @@ def test_functions_sleep_between_packets(machine: Machine) -> None:
 
 
 def test_the_platform_s_cpu_is_shared_where_the_file_says_so(machine: Machine) -> None:
-    functions: dict[str, Json] = {"a": macswap(), "b": macswap()}
-    polls: Json = {"idle_us": 0, "max_delay_us": 0}  # so that something always runs
+    functions: dict[str, Json] = {"a": macswap(), "b": {**macswap(), "may_sleep": False}}
     shares: dict[bool, float] = {}
     for share in (False, True):
-        file = machine.chain_file(
-            functions, traffic={"rate": "20kpps"}, scheduler=polls, platform={"share": share}
-        )
+        traffic: Json = {"rate": "20kpps"}
+        file = machine.chain_file(functions, traffic=traffic, platform={"share": share})
         if shares:
             machine.unis("apply", str(file))
         else:

@@ -133,11 +133,15 @@ def test_who_may_sleep_and_share() -> None:
     assert not any(function.stays_awake for function in usual.functions)
     assert usual.scheduler.platform_nap_ns == 0
     functions = {"fw": {"program": "sh", "cpu": 1, "may_sleep": False}}
-    chains = {"c": {"path": ["fw"]}}
-    other = planned(small(functions=functions, chains=chains, platform={"share": True}))
-    wire = other.deploy({}, "")
+    chains: Data = {"c": {"path": ["fw"]}}
+    shares: Data = {"functions": functions, "chains": chains, "platform": {"share": True}}
+    slow = {"rate": "1Mpps"}
+    wire = planned(small(**shares, traffic=slow)).deploy({}, "")
     assert wire.functions[0].stays_awake
     assert wire.scheduler.platform_nap_ns == 50_000
+    chains["c"]["slo"] = {"p95_latency": "300us"}
+    assert planned(small(**shares, traffic=slow)).deploy({}, "").scheduler.platform_nap_ns == 30_000
+    assert planned(small(**shares)).deploy({}, "").scheduler.platform_nap_ns == 0, "at any rate"
 
 
 def test_time_slices_of_the_kernel() -> None:

@@ -181,12 +181,12 @@ def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_and_delays_
     assert [line.plain for line in about_cpus(pb.Stats(cores=cores))] == [
         "CPU 1 is never idle: ids may not sleep",
         "CPU 3: turns of up to 1448 packets",
-        "CPU 4: functions are woken 92 µs after the first packet, on average",
+        "CPU 4: functions wake up to 92 µs after the first packet, on average",
         "CPU 5: functions poll, because l2fwd sends packets by a timer",
     ]
     before = pb.Stats(cores=[pb.CoreStats(cpu=4, wakes=10, wake_delay_ns=1_340_000)])
     lines = [line.plain for line in about_cpus(pb.Stats(cores=cores), before)]
-    assert "CPU 4: functions are woken 50 µs after the first packet, on average" in lines
+    assert "CPU 4: functions wake up to 50 µs after the first packet, on average" in lines
 
 
 def test_goals_stand_beside_what_is_measured() -> None:

@@ -340,7 +340,7 @@ class Platform(Part):
     CPUs."""
     share: bool = False
     """Whether source, sink and scheduler, on one CPU, also sleep while functions work, up to 50 µs
-    each time. Other programs can use the CPU then. Packets wait up to 0.1 ms longer."""
+    each time. Other programs can use the CPU then. Packets wait up to 0.15 ms longer."""
     restart: Restart = "never"
     """When unisd dies: `never`: the run ends; `on-failure`: the whole run is restarted."""
 

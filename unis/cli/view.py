@@ -398,7 +398,7 @@ def about_cpus(stats: pb.Stats, before: pb.Stats | None = None) -> Iterator[Text
             yield Text(f"CPU {core.cpu}: turns of up to {core.quota} packets", "dim")
         if core.wakes > was.wakes:
             delay = (core.wake_delay_ns - was.wake_delay_ns) / (core.wakes - was.wakes) / 1000
-            told = f"functions are woken {delay:,.0f} µs after the first packet, on average"
+            told = f"functions wake up to {delay:,.0f} µs after the first packet, on average"
             yield Text(f"CPU {core.cpu}: {told}", "dim")
         if core.cannot_rest:
             yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} may not sleep", "dim")

@@ -41,7 +41,7 @@ def scheduler_settings(
         online_cost=part.cost == "online",
         idle_ns=round(part.idle_us * NS_PER_US),
         max_delay_ns=round(delay * NS_PER_US),
-        platform_nap_ns=SHARED_NAP_NS if share else 0,
+        platform_nap_ns=min(SHARED_NAP_NS, round(delay * NS_PER_US)) if share else 0,
         lead_ns=None if part.lead_us == "auto" else round(part.lead_us * NS_PER_US),
         quota=0 if part.quota == "auto" else part.quota,
     )

@@ -309,6 +309,8 @@ class Plan:
 
     def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:
         """What Deploy takes; `costs` (ns, by function) stand in where the file states none."""
+        # At any rate the source polls all the same, and others would get nothing.
+        share = self.share and self.traffic.rate != "max"
         return pb.DeployRequest(
             run=self.name,
             run_id=run_id,
@@ -316,7 +318,7 @@ class Plan:
             functions=[part.message(costs.get(part.name, 0.0)) for part in self.functions],
             chains=[chain.message() for chain in self.chains],
             traffic=traffic_config(self.traffic, self.directory, self.dma),
-            scheduler=scheduler_settings(self.scheduler, self.gamma.value, self.share),
+            scheduler=scheduler_settings(self.scheduler, self.gamma.value, share),
             rr_timeslice_ms=self.scheduler.rr_timeslice_ms or 0,
             fair_slice_ns=fair_slice_ns(self.scheduler),
         )

@@ -87,6 +87,8 @@ def make_plan(
     queues = dma.queues(file.traffic, slots, known.io, before) if known else None
     notes = [*platform.notes, *programs.notes, *sizes.notes]
     notes += [f"NICs: {queues.why}"] if queues and queues.leaky else []
+    if file.platform.share and file.traffic.rate == "max":
+        notes.append("platform.share does nothing at rate: max, for the source always sends")
     numbers = Numbers(len(platform.cpus), file, there)
     builder = _PlanBuilder(
         chain, programs, wiring, platform.cpus, costs, sizes, named, here, numbers, queues
