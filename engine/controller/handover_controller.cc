@@ -55,11 +55,42 @@ bool HandoverController::Start(CoreIndex, TaskIndex first) noexcept {
     const auto task = static_cast<TaskIndex>((first + i) % tasks_.size());
     if (!states_[task].in_line) continue;
     if (!SetPriority(task, kInLine) && i == 0) return false;
-    states_[task].began = Load(states_[task].turn->began);
-    __atomic_store_n(&states_[task].turn->grant, 0, __ATOMIC_RELEASE);  // by one before
-    TellBudget(task);
+    TakeIn(task);
   }
   return true;
+}
+
+// It has turns in the line from now on.
+void HandoverController::TakeIn(TaskIndex task) noexcept {
+  State& state = states_[task];
+  if (state.turn) {
+    state.began = Load(state.turn->began);
+    __atomic_store_n(&state.turn->grant, 0, __ATOMIC_RELEASE);  // by one before
+  }
+  TellBudget(task);
+}
+
+void HandoverController::LetRingsJoin(bool join, TaskIndex current) noexcept {
+  for (State& state : states_) {
+    if (!state.has_rings) continue;
+    if (state.in_line && !join) state.turns->SetBudget(0);
+    state.in_line = join;
+  }
+  const bool any_in_line = std::ranges::any_of(states_, &State::in_line);
+  if (!any_in_line) (void)Raise(current);
+  for (std::size_t i = 1; i <= tasks_.size(); ++i) {
+    const auto task = static_cast<TaskIndex>((current + i) % tasks_.size());
+    const State& state = states_[task];
+    if (state.in_line && join) {
+      if (above_ == task) above_.reset();
+      (void)GoToEnd(task);
+      if (state.has_rings) TakeIn(task);
+    } else if (state.has_rings && task != above_) {
+      (void)SetPriority(task, kWaiting);
+    }
+  }
+  if (join && above_) BackToLine();
+  back_ = any_in_line;
 }
 
 bool HandoverController::Switch(CoreIndex, TaskIndex from, TaskIndex to) noexcept {
@@ -68,7 +99,7 @@ bool HandoverController::Switch(CoreIndex, TaskIndex from, TaskIndex to) noexcep
     BackToLine();
     return true;
   }
-  return SetPriority(from, kWaiting) && SetPriority(from, kInLine);
+  return GoToEnd(from);
 }
 
 // Above the line, and whoever is there.
@@ -99,18 +130,20 @@ void HandoverController::BackToLine() noexcept {
   back_ = true;
 }
 
-// Only processes all of whose threads poll ports pass the CPU on.
+// At first only processes all of whose threads poll ports are in line.
 void HandoverController::FindPlaces() noexcept {
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     State& state = states_[task];
     if (state.turns) state.turn = state.turns->Of(tasks_[task]->tid());
   }
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
-    states_[task].in_line = true;
+    State& state = states_[task];
+    state.in_line = true;
     for (TaskIndex other = 0; other < tasks_.size(); ++other) {
       if (tasks_[other]->pid() == tasks_[task]->pid() && states_[other].turn == nullptr)
-        states_[task].in_line = false;
+        state.in_line = false;
     }
+    state.has_rings = !state.in_line && state.turns != nullptr;
   }
 }
 
@@ -118,7 +151,7 @@ std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex) no
   std::optional<TaskIndex> newest, ended, in_turn;  // `ended`: a turn that has begun and is over
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     State& state = states_[task];
-    if (!state.in_line) continue;
+    if (!SupportsYield(task)) continue;
     const std::uint32_t began = Load(state.turn->began);
     const bool has_turn = Load(state.turn->passed) != began;
     if (has_turn) in_turn = task;
@@ -138,8 +171,13 @@ std::optional<YieldingTasks::Turn> HandoverController::CurrentTurn(CoreIndex) no
 
 bool HandoverController::AnyInTurn(CoreIndex) noexcept {
   return std::ranges::any_of(states_, [](const State& state) {
-    return state.in_line && Load(state.turn->passed) != Load(state.turn->began);
+    return state.in_line && state.turn && Load(state.turn->passed) != Load(state.turn->began);
   });
+}
+
+bool HandoverController::InTurn(TaskIndex task) const noexcept {
+  const unis_turn* const turn = states_[task].turn;
+  return turn != nullptr && Load(turn->passed) != Load(turn->began);
 }
 
 bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {

@@ -4,8 +4,9 @@
 //
 // One that stands still is preempted by the scheduler: put at the end of the line by going down one
 // priority and up again. Threads that poll no port, as those that only read rings inside their
-// program, pass nothing on. All tasks of such a process run as under PriorityController, above the
-// line when the scheduler says so, and otherwise not at all.
+// program, pass nothing on. If the process has the plug-in, the scheduler may take them into the
+// line all the same, and put them to its end. Otherwise all tasks of such a process run as under
+// PriorityController, above the line when the scheduler says so, and otherwise not at all.
 #pragma once
 
 #include <memory>
@@ -37,7 +38,14 @@ class HandoverController final : public TaskController, public YieldingTasks {
   YieldingTasks* yielding() noexcept override { return this; }
   std::optional<Turn> CurrentTurn(CoreIndex core) noexcept override;
   bool AnyInTurn(CoreIndex core) noexcept override;
-  bool SupportsYield(TaskIndex task) const noexcept override { return states_[task].in_line; }
+  bool InTurn(TaskIndex task) const noexcept override;
+  bool SupportsYield(TaskIndex task) const noexcept override {
+    return states_[task].in_line && states_[task].turn != nullptr;
+  }
+  bool PollsRings(TaskIndex task) const noexcept override {
+    return states_[task].turns != nullptr && states_[task].turn == nullptr;
+  }
+  void LetRingsJoin(bool join, TaskIndex current) noexcept override;
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
   void RequestYield(TaskIndex task) noexcept override;
   void Grant(TaskIndex task, std::uint32_t packets) noexcept override;
@@ -48,6 +56,7 @@ class HandoverController final : public TaskController, public YieldingTasks {
     std::shared_ptr<Turns> turns;  // null: no plug-in
     unis_turn* turn = nullptr;     // null: it has not polled yet
     bool in_line = false;
+    bool has_rings = false;            // in line only while LetRingsJoin() says so
     std::uint32_t budget = kNoBudget;  // packets of a turn
     std::uint32_t began = 0;           // as last seen
     std::uint32_t grants = 0;          // number of the last one, from 1 to UNIS_GRANTS
@@ -57,6 +66,10 @@ class HandoverController final : public TaskController, public YieldingTasks {
 
   explicit HandoverController(std::vector<HeldThread*> tasks);
   void FindPlaces() noexcept;
+  void TakeIn(TaskIndex task) noexcept;
+  bool GoToEnd(TaskIndex task) noexcept {
+    return SetPriority(task, kWaiting) && SetPriority(task, kInLine);
+  }
   bool Raise(TaskIndex task) noexcept;
   void BackToLine() noexcept;
   bool SetPriority(TaskIndex task, int priority) noexcept;

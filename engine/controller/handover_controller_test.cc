@@ -175,6 +175,50 @@ TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
   EXPECT_TRUE(takers.Runs(2));
 }
 
+// Tasks: one that takes turns, another with a thread beside it, and that thread.
+TEST_F(HandoverControllerTest, AThreadThatPollsRingsIsInLineWhileItIsLet) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kHasRings});
+  auto controller = Made(takers);
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  EXPECT_TRUE(controller->PollsRings(2));
+  EXPECT_FALSE(controller->PollsRings(1));
+  EXPECT_FALSE(controller->SupportsYield(1)) << "because of the other";
+  EXPECT_TRUE(takers.KeepsRunningAlone(0));
+
+  controller->LetRingsJoin(true, 0);
+  EXPECT_TRUE(controller->SupportsYield(1));
+  EXPECT_FALSE(controller->SupportsYield(2));
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(takers.Runs(2)) << "after the turn of the one that yields";
+    EXPECT_TRUE(takers.KeepsRunningAlone(2));
+    const auto before = takers.Now();
+    ASSERT_TRUE(controller->Switch(0, 2, 0));
+    EXPECT_TRUE(Eventually([&] {
+      const auto now = takers.Now();
+      return now[0] > before[0] && now[1] > before[1];
+    })) << "a turn each";
+  }
+
+  controller->LetRingsJoin(false, 2);
+  EXPECT_TRUE(takers.KeepsRunningAlone(0));
+  EXPECT_FALSE(controller->SupportsYield(1));
+}
+
+TEST_F(HandoverControllerTest, WhereAllAreOfSuchAProgramOneGoesOnWhenTheyLeaveTheLine) {
+  TurnTakers takers({Kind::kHasRings});
+  auto controller = Made(takers);
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  EXPECT_TRUE(takers.KeepsRunningAlone(0)) << "it does not yield";
+  controller->LetRingsJoin(true, 0);
+  ASSERT_TRUE(takers.Runs(1));
+  controller->LetRingsJoin(false, 1);
+  EXPECT_TRUE(takers.KeepsRunningAlone(1));
+  ASSERT_TRUE(controller->Switch(0, 1, 0));
+  EXPECT_TRUE(takers.KeepsRunningAlone(0));
+}
+
 // Several that have to be switched to: they climb, and come down with the line.
 TEST_F(HandoverControllerTest, TheLadderAboveTheLineStaysBelowTheKernelsInterruptThreads) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kNoPlugin, Kind::kNoPlugin});

@@ -11,12 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -44,24 +46,35 @@ inline unis_turns* MakeTurnsFile(std::uint32_t version = UNIS_TURNS_VERSION, boo
 class TurnTakers {
  public:
   // Passes the CPU on after `quota` counts, and sleeps when it is told to; kDeaf: has the file and
-  // never looks at it again.
-  enum class Kind { kTakesTurns, kNoPlugin, kDeaf };
+  // never looks at it again; kHasRings: takes turns, and has another thread that takes none, which
+  // is a task behind those of all processes.
+  enum class Kind { kTakesTurns, kNoPlugin, kDeaf, kHasRings };
   struct Slot {
     alignas(64) std::atomic<std::uint64_t> count{0};
+    std::atomic<pid_t> tid{0};
   };
 
-  explicit TurnTakers(const std::vector<Kind>& kinds) : count_(kinds.size()) {
+  explicit TurnTakers(const std::vector<Kind>& kinds)
+      : count_(kinds.size() +
+               static_cast<std::size_t>(std::ranges::count(kinds, Kind::kHasRings))) {
     LeaveLastCpu();
     void* memory = mmap(nullptr, sizeof(Slot) * count_, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     slots_ = static_cast<Slot*>(memory);
-    for (std::size_t i = 0; i < count_; ++i) {
-      Slot* const slot = new (&slots_[i]) Slot;
-      children_.emplace_back([slot, kind = kinds[i]] { Child(slot, kind); });
+    Slot* rings = slots_ + kinds.size();
+    for (std::size_t i = 0; i < count_; ++i) new (&slots_[i]) Slot;
+    std::vector<std::pair<pid_t, Slot*>> more;
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      Slot* const slot = &slots_[i];
+      Slot* const beside = kinds[i] == Kind::kHasRings ? rings++ : nullptr;
+      children_.emplace_back([=, kind = kinds[i]] { Child(slot, beside, kind); });
       const pid_t pid = children_.back().pid();
       Eventually([slot] { return slot->count.load() > 0; });
       threads_.push_back(HeldThread::Take("task" + std::to_string(i), pid, pid).value());
+      if (beside != nullptr) more.emplace_back(pid, beside);
     }
+    for (const auto& [pid, slot] : more)
+      threads_.push_back(HeldThread::Take("rings", pid, slot->tid.load()).value());
   }
   ~TurnTakers() {
     for (const ChildProcess& child : children_) child.Kill();
@@ -101,12 +114,19 @@ class TurnTakers {
     const std::uint64_t wanted = slots_[i].count.load() + more;
     return Eventually([&] { return slots_[i].count.load() >= wanted; });
   }
-  static void Child(Slot* slot, Kind kind) {
+  static void Child(Slot* slot, Slot* beside, Kind kind) {
     alarm(5);
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(LastCpu(), &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0) _exit(1);
+    if (beside != nullptr) {
+      std::thread([beside] {
+        beside->tid = gettid();
+        for (;;) beside->count.fetch_add(1, std::memory_order_relaxed);
+      }).detach();
+      while (beside->count.load() == 0) sched_yield();
+    }
     unis_turns* const turns = kind == Kind::kNoPlugin ? nullptr : MakeTurnsFile();
     if (turns != nullptr) {
       turns->threads[0].began = 1;
@@ -115,7 +135,7 @@ class TurnTakers {
     std::uint32_t taken = 0, spent = 0, granted = 0;
     for (;;) {
       for (int i = 0; i < 256; ++i) slot->count.fetch_add(1, std::memory_order_relaxed);
-      if (kind != Kind::kTakesTurns) continue;
+      if (kind != Kind::kTakesTurns && kind != Kind::kHasRings) continue;
       taken += 256;
       unis_turn& turn = turns->threads[0];
       if (const std::uint32_t rest = __atomic_load_n(&turn.rest, __ATOMIC_RELAXED); rest != 0) {

@@ -53,6 +53,14 @@ class YieldingTasks {
   // Whether any task has begun a turn that it has not ended. False: all sleep, or the CPU is just
   // passing from one to the next.
   virtual bool AnyInTurn(CoreIndex) noexcept { return true; }
+  // Whether `task` has begun a turn that it has not ended.
+  virtual bool InTurn(TaskIndex) const noexcept { return false; }
+  // Whether `task` polls only rings inside a program whose other threads may yield.
+  virtual bool PollsRings(TaskIndex) const noexcept { return false; }
+  // All threads of programs in which some poll only rings join the line, or leave it. The line then
+  // has the order of the tasks. `current`, the last to be moved, is the one that runs; also if they
+  // have joined already.
+  virtual void LetRingsJoin(bool, TaskIndex) noexcept {}
   // Turns that `task` has begun, as CurrentTurn() has seen them.
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
   // `task` yields when it polls next. No system call.

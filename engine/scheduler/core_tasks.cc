@@ -13,7 +13,10 @@ CoreTasks::CoreTasks(const SchedulerSettings& settings, const TaskSet& set, Core
     if (set.tasks[index].core == core) Add(set, index);
   }
   if (tasks_.empty()) throw std::invalid_argument("a core without a task cannot be scheduled");
-  for (EgressState& out : egresses_) out.read_elsewhere = IsReadElsewhere(set, out.link);
+  for (EgressState& out : egresses_) {
+    out.read_elsewhere = IsReadElsewhere(set, out.link);
+    out.read_here = std::ranges::count(ingresses_, out.link, &IngressState::link) > 0;
+  }
   needs_ranks_ = std::ranges::any_of(
       tasks_, [](const TaskState& task) { return task.IsThread() || !task.HasOneLinkEach(); });
   all_occupancies_known_ = std::ranges::all_of(
@@ -96,6 +99,13 @@ std::uint16_t CoreTasks::MovedByAll() const noexcept {
     packets = static_cast<std::uint16_t>(packets + monitor_.Received(in.link));
   for (const EgressState& out : egresses_)
     packets = static_cast<std::uint16_t>(packets + monitor_.Sent(out.link));
+  return packets;
+}
+
+std::uint16_t CoreTasks::SentAway() const noexcept {
+  std::uint16_t packets = 0;
+  for (const EgressState& out : egresses_)
+    if (!out.read_here) packets = static_cast<std::uint16_t>(packets + monitor_.Sent(out.link));
   return packets;
 }
 

@@ -26,6 +26,7 @@ struct EgressState {
   double worth_a_switch = 0;    // room that is always worth a switch, packets
   double share = 1;             // packets that leave here for each that the task takes
   bool read_elsewhere = false;  // by a task of another core
+  bool read_here = false;       // by a task of this core
 };
 
 // A cache line each: what one scheduler writes, no other has in its cache.
@@ -75,6 +76,13 @@ class CoreTasks {
   void SetCost(const TaskState& task, double ns) noexcept {
     costs_.Set(task.function, ns, CostSource::kFollowed);
   }
+  // In LineSearch::kTurns, of a task with threads that poll rings; absent: nobody knows.
+  std::optional<std::size_t> RingWayOf(const TaskState& task) const noexcept {
+    return costs_.RingWay(task.function);
+  }
+  void SetRingWay(const TaskState& task, std::size_t way) noexcept {
+    costs_.SetRingWay(task.function, way);
+  }
   std::uint32_t Packets(const IngressState& in) const noexcept { return monitor_.NumPkts(in.link); }
   std::uint32_t Packets(const EgressState& out) const noexcept {
     return monitor_.NumPkts(out.link);
@@ -95,6 +103,8 @@ class CoreTasks {
   std::uint16_t SentBy(const TaskState& task) const noexcept;
   std::uint16_t MovedBy(const TaskState& task) const noexcept;
   std::uint16_t MovedByAll() const noexcept;
+  // Packets that have ever been put into links that no task of this core reads. Wraps.
+  std::uint16_t SentAway() const noexcept;
   bool Feeds(const TaskState& task, const TaskState& other) const noexcept;
 
   // kNoSlot: it is on another core.

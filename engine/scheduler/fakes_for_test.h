@@ -102,6 +102,23 @@ struct FakeController final : ProcessController, YieldingTasks {
   bool SupportsYield(TaskIndex task) const noexcept override {
     return std::find(in_line.begin(), in_line.end(), task) != in_line.end();
   }
+  bool InTurn(TaskIndex task) const noexcept override {
+    return std::ranges::find(in_turns, task) != in_turns.end();
+  }
+  std::vector<TaskIndex> in_turns;
+  // Their programs' other threads, `among_rings`, yield while these are in line.
+  std::vector<TaskIndex> poll_rings, among_rings;
+  std::vector<std::pair<bool, TaskIndex>> joins;  // in order
+  bool PollsRings(TaskIndex task) const noexcept override {
+    return std::ranges::find(poll_rings, task) != poll_rings.end();
+  }
+  void LetRingsJoin(bool join, TaskIndex current) noexcept override {
+    joins.emplace_back(join, current);
+    for (const TaskIndex task : among_rings) {
+      std::erase(in_line, task);
+      if (join) in_line.push_back(task);
+    }
+  }
   void RequestYield(TaskIndex task) noexcept override { asked.push_back(task); }
   void Grant(TaskIndex task, std::uint32_t packets) noexcept override { granted[task] = packets; }
   std::map<TaskIndex, std::uint32_t> granted;

@@ -13,6 +13,8 @@ constexpr std::uint32_t kMostBudget = 2048;  // packets
 constexpr Nanoseconds kGrace = 200'000;
 // The core is looked at at least so often. A look costs the tasks a cache line each.
 constexpr Nanoseconds kLongestQuiet = 50'000;
+// The same where threads in the line do not yield.
+constexpr Nanoseconds kLookAtRings = 2'000;
 // Where an egress was seen full, the core is looked at so often for so long: a task that fills it
 // is asked again soon, also in a turn that no look has seen begin.
 constexpr Nanoseconds kWatchFull = 5'000'000;
@@ -28,6 +30,7 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
     : AlgorithmOne(settings, set, core, costs, monitor, timer, controller, observer),
       yielding_(*controller.yielding()),
       short_rests_(tasks_, parking_, controller),
+      rings_(tasks_, yielding_),
       grants_(set.divides),
       circular_(set.circular) {
   counts_yields_ = false;  // the tasks do
@@ -41,13 +44,38 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
 }
 
 bool Handover::Start() {
-  const auto yields = [this](const TaskState& task) { return yielding_.SupportsYield(task.index); };
-  any_yields_ = std::ranges::any_of(tasks_, yields);
-  all_yield_ = std::ranges::all_of(tasks_, yields);
+  rings_.Find();
+  FindYielding();
   parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
   short_rests_.Start(all_yield_ && groups_.empty() && !grants_);
   for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
-  return AlgorithmOne::Start();
+  if (!AlgorithmOne::Start()) return false;
+  if (!rings_.any()) return true;
+  if (!settings().ring_turn) search_.Start(tasks_.RingWayOf(tasks_[rings_.first()]), settled_);
+  ServeRings(settings().ring_turn.value_or(search_.turn()), settled_);
+  return true;
+}
+
+void Handover::FindYielding() noexcept {
+  const auto yields = [this](const TaskState& task) { return yielding_.SupportsYield(task.index); };
+  any_yields_ = std::ranges::any_of(tasks_, yields);
+  all_yield_ = std::ranges::all_of(tasks_, yields);
+}
+
+void Handover::LookForBetterWay(Nanoseconds now) noexcept {
+  if (now < search_.next_look()) return;
+  if (search_.Look(now, tasks_.SentAway())) ServeRings(search_.turn(), now);
+  if (const auto way = search_.found()) tasks_.SetRingWay(tasks_[rings_.first()], *way);
+}
+
+// `turn` 0: as thread groups, out of the line.
+void Handover::ServeRings(Nanoseconds turn, Nanoseconds now) noexcept {
+  if (turn == 0 && !rings_.joined()) return;
+  turn > 0 ? rings_.Join(current_, turn, now) : rings_.Leave(current_);
+  FindYielding();
+  if (const Place next = NextInLine(); !IsInLine(current_) && next.found())
+    OnSelfSwitch(tasks_[next.task].index);
+  watch_ = now;
 }
 
 // Packets of a turn: γ of what fits into its ingresses together, so that a task which merges keeps
@@ -87,6 +115,7 @@ void Handover::GrantRoom(Nanoseconds now) noexcept {
 }
 
 bool Handover::Decide(Nanoseconds now) noexcept {
+  if (rings_.any() && !settings().ring_turn) LookForBetterWay(now);
   if (!any_yields_) return AlgorithmOne::Decide(now);
   ++decisions_;
   next_decision_ = now + settings().interval;
@@ -120,23 +149,24 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   Place next;
   std::optional<SwitchReason> reason;
   bool turn_seen = false;
-  if (Yields(current_)) {
+  const bool in_line = IsInLine(current_);
+  if (in_line) {
     const auto turn = yielding_.CurrentTurn(core());
-    if (turn) OnTurn(*turn, now);
+    FollowLine(turn, now);
     turn_seen = turn && turn->begun;
     if (grants_) GrantRoom(now);
     shares_.Look(current_);
     if (now >= settled_) costs_.Look(current_, now);
     // A task that was preempted first goes on with its turn, or the line would stand still.
     if (turn_seen) next = FirstNotInLine(now, false);
-    reason = next.found() ? SwitchReason::kBetween : LeaveReasonInTurn(now);
+    reason = next.found() ? SwitchReason::kBetween : LeaveReasonInLine(now);
     if (reason == SwitchReason::kSliceExpired) next = FirstNotInLine(now, false);
   } else {
     if (!LookAtTurn(now)) return false;
     reason = LeaveReason(now);
     if (reason) next = FirstNotInLine(now, true);
   }
-  if (reason && !next.found()) next = FirstInLine();
+  if (reason && !next.found()) next = NextInLine();
   if (!next.found()) parking_.LookForIdleCore(current_, now);
   if (!next.found() && !parking_.all_parked() && short_rests_.BeginsAfter(turn_seen, now))
     return false;
@@ -145,7 +175,19 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   else
     parking_.LookForIdleTasks(current_, now);
   if (reason && !next.found() && all_yield_ && !parking_.all_parked()) watch_ = now + kLongestQuiet;
-  return next.found() && SwitchTo(next, *reason, now);
+  if (!next.found() || !SwitchTo(next, *reason, now)) return false;
+  if (rings_.joined() && in_line && IsInLine(next.task)) rings_.SentBack(now);
+  return true;
+}
+
+void Handover::FollowLine(const std::optional<YieldingTasks::Turn>& turn,
+                          Nanoseconds now) noexcept {
+  if (!rings_.joined()) {
+    if (turn) OnTurn(*turn, now);
+    return;
+  }
+  const TaskIndex front = tasks_[rings_.Front(now)].index;
+  OnTurn({.task = front, .begun = turn && turn->begun && turn->task == front}, now);
 }
 
 void Handover::OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept {
@@ -156,6 +198,12 @@ void Handover::OnTurn(const YieldingTasks::Turn& turn, Nanoseconds now) noexcept
   } else {
     return;
   }
+}
+
+std::optional<SwitchReason> Handover::LeaveReasonInLine(Nanoseconds now) noexcept {
+  if (rings_.joined()) watch_ = now + kLookAtRings;
+  if (!rings_.IsAmongRings(current_)) return LeaveReasonInTurn(now);
+  return rings_.IsOver(now) ? std::optional(SwitchReason::kSliceExpired) : std::nullopt;
 }
 
 // A task that polls no longer is preempted; one whose egress is full is only asked. A trace sees
@@ -204,17 +252,21 @@ bool Handover::LosesPackets(Nanoseconds now) noexcept {
 AlgorithmOne::Place Handover::FirstNotInLine(Nanoseconds now, bool before_line) noexcept {
   if (all_yield_) return {};
   const Place first = queue_.FirstThat(
-      [&](Slot slot) { return (before_line || !Yields(slot)) && HasWork(slot, now); });
-  return first.found() && Yields(first.task) ? Place{} : first;
+      [&](Slot slot) { return (before_line || !IsInLine(slot)) && HasWork(slot, now); });
+  return first.found() && IsInLine(first.task) ? Place{} : first;
 }
 
-AlgorithmOne::Place Handover::FirstInLine() const noexcept {
-  return queue_.FirstThat([this](Slot slot) { return Yields(slot) && !parking_.IsParked(slot); });
+AlgorithmOne::Place Handover::NextInLine() const noexcept {
+  if (rings_.joined() && IsInLine(current_)) {
+    const Slot after = rings_.After(current_);
+    return queue_.FirstThat([=](Slot slot) { return slot == after; });
+  }
+  return queue_.FirstThat([this](Slot slot) { return IsInLine(slot) && !parking_.IsParked(slot); });
 }
 
 // In the order in which they are unparked, the tasks of the line yield to each other.
 bool Handover::GoOnWith(const Place& next, Nanoseconds now) noexcept {
-  if (!Yields(current_) || !Yields(next.task)) return AlgorithmOne::GoOnWith(next, now);
+  if (!IsInLine(current_) || !IsInLine(next.task)) return AlgorithmOne::GoOnWith(next, now);
   OnSelfSwitch(tasks_[next.task].index);
   return false;
 }

@@ -3,7 +3,8 @@
 //
 // The scheduler watches. It asks a task to yield whose egress is full, preempts one that polls no
 // longer, and runs tasks that do not support yielding as Algorithm 1 says, between the turns of the
-// others. Where no task of the core yields, Algorithm 1 alone decides.
+// others. Where no task of the core yields, Algorithm 1 alone decides. Threads that poll only rings
+// inside their program may be in line too, if more passes so.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,8 @@
 #include <optional>
 
 #include "engine/scheduler/algorithm_one.h"
+#include "engine/scheduler/line_search.h"
+#include "engine/scheduler/ring_line.h"
 #include "engine/scheduler/short_rests.h"
 
 namespace unis {
@@ -48,12 +51,22 @@ class Handover final : public AlgorithmOne {
   void GrantRoom(Nanoseconds now) noexcept;
   bool LosesPackets(Nanoseconds now) noexcept;
   Place FirstNotInLine(Nanoseconds now, bool before_line) noexcept;
-  Place FirstInLine() const noexcept;
+  Place NextInLine() const noexcept;
+  // Of threads that poll rings.
+  void LookForBetterWay(Nanoseconds now) noexcept;
+  void ServeRings(Nanoseconds turn, Nanoseconds now) noexcept;
+  void FollowLine(const std::optional<YieldingTasks::Turn>& turn, Nanoseconds now) noexcept;
+  std::optional<SwitchReason> LeaveReasonInLine(Nanoseconds now) noexcept;
+
+  void FindYielding() noexcept;
   std::uint32_t BudgetOf(const TaskState& task) const noexcept;
   bool Yields(Slot slot) const noexcept { return yielding_.SupportsYield(tasks_[slot].index); }
+  bool IsInLine(Slot slot) const noexcept { return Yields(slot) || rings_.PollsRings(slot); }
 
   YieldingTasks& yielding_;
   ShortRests short_rests_;
+  RingLine rings_;
+  LineSearch search_;
   bool any_yields_ = false, all_yield_ = false;
   bool grants_;            // tasks have several links, or the engine splits or merges behind them
   bool circular_;          // they may wait for each other

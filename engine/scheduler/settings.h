@@ -45,6 +45,9 @@ struct SchedulerSettings {
   // The platform's CPU may nap so long between two looks at tasks that yield by themselves. 0: it
   // may not while a task runs.
   Nanoseconds platform_nap = 0;
+  // Threads that poll only rings inside their program have turns this long in the line. 0: they are
+  // not in line; absent: as passes more packets (line_search.h).
+  std::optional<Nanoseconds> ring_turn;
   // Slices are so many times as long as costs and γ say: what wrong costs do (section 5.7).
   double slice_factor = 1;
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -116,11 +117,20 @@ class FunctionCost {
     ns_.store(ns, std::memory_order_relaxed);
     source_.store(source, std::memory_order_relaxed);
   }
+  // How its threads that poll rings are served best, as LineSearch found it; absent: it has not.
+  std::optional<std::size_t> RingWay() const noexcept {
+    const std::uint8_t way = ring_way_.load(std::memory_order_relaxed);
+    return way == 0 ? std::nullopt : std::optional<std::size_t>(way - 1);
+  }
+  void SetRingWay(std::size_t way) noexcept {
+    ring_way_.store(static_cast<std::uint8_t>(way + 1), std::memory_order_relaxed);
+  }
 
  private:
   static_assert(std::atomic<double>::is_always_lock_free);
   std::atomic<double> ns_;
   std::atomic<CostSource> source_;
+  std::atomic<std::uint8_t> ring_way_ = 0;  // 0: none; else one more than it is
 };
 
 // Those of the functions of a TaskSet.
@@ -138,6 +148,12 @@ class Costs {
   CostSource Source(FunctionIndex function) const noexcept { return of_[function]->Source(); }
   void Set(FunctionIndex function, double ns, CostSource source = CostSource::kStated) noexcept {
     of_[function]->Set(ns, source);
+  }
+  std::optional<std::size_t> RingWay(FunctionIndex function) const noexcept {
+    return of_[function]->RingWay();
+  }
+  void SetRingWay(FunctionIndex function, std::size_t way) noexcept {
+    of_[function]->SetRingWay(way);
   }
   std::size_t size() const noexcept { return of_.size(); }
 

@@ -1,0 +1,107 @@
+#include "engine/scheduler/line_search.h"
+
+#include <algorithm>
+
+namespace unis {
+namespace {
+
+constexpr Nanoseconds kSettle = 5'000'000;
+constexpr Nanoseconds kWindow = 20'000'000;
+constexpr Nanoseconds kCount = 200'000;  // counters wrap
+// Between searches.
+constexpr Nanoseconds kShortestRest = 4'000'000'000;
+constexpr Nanoseconds kLongestRest = 64'000'000'000;
+constexpr Nanoseconds kRestWithoutTraffic = 100'000'000;
+
+// A way is better if it sends so many times as much, and more in all pairs but one. The right way
+// sends 1.3 times as much as the wrong one, or more.
+constexpr double kBetter = 1.05;
+// One that sends less than this share in the first pair has lost.
+constexpr double kHopeless = 0.8;
+
+}  // namespace
+
+void LineSearch::Start(std::optional<std::size_t> known, Nanoseconds now) noexcept {
+  best_ = known.value_or(0);
+  known_ = known.has_value();
+  rest_ = kShortestRest;
+  Rest(now, known_ ? kShortestRest : kRestWithoutTraffic);
+}
+
+bool LineSearch::Look(Nanoseconds now, std::uint16_t sent) noexcept {
+  const std::size_t before = way();
+  const auto packets = static_cast<std::uint16_t>(sent - last_sent_);
+  last_sent_ = sent;
+  if (!searches()) {
+    if (now < next_look_) return false;
+    trials_ = tried_ = 0;
+    changed_ = false;
+    challenger_ = NextChallenger();
+    window_ = 0;
+    window_begin_ = now + kSettle;
+  } else if (counts_) {
+    packets_ += packets;
+    if (now >= window_begin_ + kWindow) EndWindow(now);
+  } else if (now >= window_begin_) {
+    counts_ = true;
+    window_begin_ = now;
+  }
+  if (searches()) next_look_ = now + kCount;
+  return way() != before;
+}
+
+void LineSearch::EndWindow(Nanoseconds now) noexcept {
+  (counts_challenger() ? pair_challenger_ : pair_best_) = packets_;
+  packets_ = 0;
+  counts_ = false;
+  window_begin_ = now + kSettle;
+  if (++window_ % 2 != 0) return;
+  if (pair_best_ == 0 && pair_challenger_ == 0) {
+    challenger_ = kNone;
+    return Rest(now, kRestWithoutTraffic);
+  }
+  sum_best_ += pair_best_;
+  sum_challenger_ += pair_challenger_;
+  won_ += pair_challenger_ > pair_best_ ? 1 : 0;
+  const auto best = static_cast<double>(sum_best_), other = static_cast<double>(sum_challenger_);
+  if (window_ == 2 && other < kHopeless * best) return EndTrial(false, now);
+  if (window_ == 2 * kPairs) EndTrial(other > kBetter * best && won_ + 1 >= kPairs, now);
+}
+
+void LineSearch::EndTrial(bool wins, Nanoseconds now) noexcept {
+  if (wins) {
+    tried_ = 1U << best_;  // it has lost against the new one
+    best_ = challenger_;
+    changed_ = true;
+  }
+  window_ = 0;
+  ++trials_;
+  challenger_ = trials_ < kMostTrials ? NextChallenger() : kNone;
+  if (searches()) return;
+  known_ = true;
+  rest_ = changed_ ? kShortestRest : rest_;
+  Rest(now, rest_);
+  rest_ = std::min(2 * rest_, kLongestRest);
+}
+
+// From thread groups a short turn and a long one, from the line its neighbours and thread groups.
+std::size_t LineSearch::NextChallenger() noexcept {
+  sum_best_ = sum_challenger_ = 0;
+  won_ = 0;
+  const std::array<std::size_t, 3> from_line{best_ + 1, best_ - 1, 0};
+  constexpr std::array<std::size_t, 3> kFromGroups{1, 3, kNone};
+  for (const std::size_t way : best_ == 0 ? kFromGroups : from_line) {
+    if (way >= kNone || (tried_ >> way & 1) != 0) continue;
+    tried_ |= 1U << way;
+    return way;
+  }
+  return kNone;
+}
+
+void LineSearch::Rest(Nanoseconds now, Nanoseconds length) noexcept {
+  counts_ = false;
+  packets_ = 0;
+  next_look_ = now + length;
+}
+
+}  // namespace unis

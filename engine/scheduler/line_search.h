@@ -1,0 +1,68 @@
+// Which way threads that poll only rings inside their program are served best: as thread groups, or
+// in the line (ring_line.h) with turns of which length. Nothing tells but the packets that the core
+// sends, so a search lets two ways alternate while the chain runs. Then it rests, for longer and
+// longer while it finds nothing better.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "engine/scheduler/components.h"
+
+namespace unis {
+
+class LineSearch {
+ public:
+  // Turns in the line; 0: thread groups.
+  static constexpr std::array<Nanoseconds, 5> kTurns{0, 30'000, 60'000, 120'000, 240'000};
+
+  // `known`: a position in kTurns that was found before; absent: thread groups, and a search begins
+  // at once.
+  void Start(std::optional<std::size_t> known, Nanoseconds now) noexcept;
+  // `sent`: packets that have ever left the core; wraps. True: way() is another.
+  bool Look(Nanoseconds now, std::uint16_t sent) noexcept;
+
+  std::size_t way() const noexcept { return counts_challenger() ? challenger_ : best_; }
+  Nanoseconds turn() const noexcept { return kTurns[way()]; }
+  // The best one found; absent: none was looked for.
+  std::optional<std::size_t> found() const noexcept {
+    return known_ ? std::optional(best_) : std::nullopt;
+  }
+  Nanoseconds next_look() const noexcept { return next_look_; }
+
+ private:
+  static constexpr std::uint32_t kPairs = 4;
+  static constexpr std::uint32_t kMostTrials = 8;  // of a search
+  static constexpr std::size_t kNone = kTurns.size();
+
+  bool searches() const noexcept { return challenger_ != kNone; }
+  // Windows alternate as best, challenger, challenger, best: what drifts hits both alike.
+  bool counts_challenger() const noexcept {
+    return searches() && (window_ % 4 == 1 || window_ % 4 == 2);
+  }
+  void EndWindow(Nanoseconds now) noexcept;
+  void EndTrial(bool wins, Nanoseconds now) noexcept;
+  std::size_t NextChallenger() noexcept;
+  void Rest(Nanoseconds now, Nanoseconds length) noexcept;
+
+  std::size_t best_ = 0;
+  bool known_ = false;
+  std::size_t challenger_ = kNone;
+  std::uint32_t tried_ = 0;   // ways that `best_` was compared with: bits
+  std::uint32_t trials_ = 0;  // of this search
+  bool changed_ = false;      // by this search
+  Nanoseconds rest_ = 0;      // the length of the next one
+  Nanoseconds next_look_ = 0;
+  // Of a trial.
+  std::uint32_t window_ = 0;
+  Nanoseconds window_begin_ = 0;  // before that the way settles
+  bool counts_ = false;
+  std::uint16_t last_sent_ = 0;
+  std::uint64_t packets_ = 0;  // of this window
+  std::uint64_t pair_best_ = 0, pair_challenger_ = 0, sum_best_ = 0, sum_challenger_ = 0;
+  std::uint32_t won_ = 0;  // pairs
+};
+
+}  // namespace unis

@@ -1,0 +1,72 @@
+// Threads that poll only rings inside their program, in the line of those that yield. They yield
+// nowhere: where no task that yields has its turn, the next such thread in the order of the line
+// runs, and somebody has to send it to the end of the line. This says when.
+//
+// A thread that moves packets at the links of its function has its turn until it moves no more; one
+// that moves none has a turn of fixed length, because nobody sees what it does. The same holds for
+// the threads of such a program that poll ports, for they may wait for the others.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/scheduler/core_tasks.h"
+
+namespace unis {
+
+class RingLine {
+ public:
+  RingLine(const CoreTasks& tasks, YieldingTasks& yielding) : tasks_(tasks), yielding_(yielding) {}
+
+  // Before anything else: which threads do. Where no task of the core yields, none may join.
+  void Find();
+  bool any() const noexcept { return any_; }
+  Slot first() const noexcept { return first_; }
+
+  // They are in line from now on, with turns of this length; `current` is at its end.
+  void Join(Slot current, Nanoseconds turn, Nanoseconds now) noexcept;
+  // `current` ran last.
+  void Leave(Slot current) noexcept;
+  bool joined() const noexcept { return joined_; }
+
+  // While they are in line:
+
+  bool PollsRings(Slot slot) const noexcept { return joined_ && members_[slot].rings; }
+  // A thread of a program in which some poll rings.
+  bool IsAmongRings(Slot slot) const noexcept { return joined_ && members_[slot].among_rings; }
+  // A look at the line, after CurrentTurn(): who runs, as far as can be seen.
+  Slot Front(Nanoseconds now) noexcept;
+  // Whether the turn of the front, which IsAmongRings(), is over.
+  bool IsOver(Nanoseconds now) noexcept;
+  // The front has been sent to the end of the line.
+  void SentBack(Nanoseconds now) noexcept;
+  Slot After(Slot slot) const noexcept;
+
+ private:
+  static constexpr std::uint64_t kNoTurn = ~std::uint64_t{0};
+  struct Member {
+    bool rings = false, among_rings = false;
+    bool in_line = false;
+    std::uint64_t turns = 0;            // that it had begun when it was last at the front
+    std::uint64_t sent_back = kNoTurn;  // in which it was sent back, and which it has not ended
+  };
+
+  TaskIndex Index(Slot slot) const noexcept { return tasks_[slot].index; }
+  std::uint64_t TurnsOf(Slot slot) const noexcept { return yielding_.TurnsOf(Index(slot)); }
+  void MoveTo(Slot slot, Nanoseconds now) noexcept;
+
+  const CoreTasks& tasks_;
+  YieldingTasks& yielding_;
+  std::vector<Member> members_;  // per task
+  bool any_ = false, joined_ = false;
+  Slot first_ = 0;
+  Slot front_ = 0;
+  bool passing_ = false;   // the one after the front has not begun its turn yet
+  Nanoseconds since_ = 0;  // it is at the front, or is passing
+  Nanoseconds turn_ = 0;
+  bool looked_ = false;       // at what the front moves
+  std::uint16_t moved_ = 0;   // packets, ever; wraps
+  Nanoseconds moved_at_ = 0;  // when it was last seen to move some
+};
+
+}  // namespace unis

@@ -1,0 +1,204 @@
+// Threads that poll only rings inside their program, in the line of those that yield.
+#include "engine/scheduler/ring_line.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/scheduler/line_search.h"
+#include "engine/scheduler/paper_for_test.h"
+
+namespace unis {
+namespace {
+
+using Calls = std::vector<SwitchCall>;
+constexpr Nanoseconds kRingTurn = 20'000;
+constexpr Nanoseconds kRingLook = 2'000;
+constexpr TaskIndex kBefore = 0, kReceiver = 1, kWorker = 2, kSender = 3, kBehind = 4;
+
+// A function before and one behind a program of three threads, of which one polls its ports.
+CostedTasks Program() {
+  CostedTasks tasks;
+  tasks.Add(0, {{0, 1}}, kCost);
+  tasks.Add(0, {{1, 2}}, kCost, 3);
+  tasks.Add(0, {{2, 3}}, kCost);
+  return tasks;
+}
+
+SchedulerSettings WithTurn(std::optional<Nanoseconds> turn) {
+  SchedulerSettings settings;
+  settings.ring_turn = turn;
+  return settings;
+}
+
+struct RingLineTest : testing::Test {
+  explicit RingLineTest(std::optional<Nanoseconds> turn = kRingTurn)
+      : rig(WithTurn(turn), Program(), 1, Filled(std::vector<std::uint32_t>(4, kPlenty)), true) {
+    rig.controller.in_line = {kBefore, kBehind};
+    rig.controller.among_rings = {kReceiver};
+    rig.controller.poll_rings = {kWorker, kSender};
+    rig.controller.turns.resize(5);
+    EXPECT_TRUE(rig.cores.Start());
+    rig.controller.switches.clear();
+  }
+  void After(Nanoseconds time) { rig.TickAt(now += time); }
+  void Begins(TaskIndex task) {
+    ++rig.controller.turns[task];
+    rig.controller.turn = {.task = task, .begun = true};
+    rig.controller.in_turns = {task};
+    After(kRingLook);
+  }
+  void Ends() {
+    rig.controller.in_turns.clear();
+    After(kRingLook);
+  }
+  void ComesToWorker() {
+    Begins(kReceiver);
+    Ends();
+    ASSERT_EQ(rig.Current(0), kWorker);
+  }
+  void ComesToSender() {
+    ComesToWorker();
+    After(kRingTurn);
+    ASSERT_EQ(rig.Current(0), kSender);
+    rig.controller.switches.clear();
+  }
+  void Sends() {
+    rig.monitor.sent[2] += 32;
+    After(kRingLook);
+  }
+
+  Rig rig;
+  Nanoseconds now = 0;
+};
+
+TEST_F(RingLineTest, TheyJoinTheLineWhenTheFirstTaskRuns) {
+  EXPECT_EQ(rig.controller.joins, (std::vector<std::pair<bool, TaskIndex>>{{true, kBefore}}));
+}
+
+TEST_F(RingLineTest, OneThatMovesNothingHasATurnOfFixedLengthInItsPlace) {
+  ComesToWorker();
+  After(kRingTurn - 1);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  After(kRingLook);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, kWorker, kSender}}));
+  EXPECT_EQ(rig.Current(0), kSender);
+  After(kRingTurn);
+  EXPECT_EQ(rig.controller.switches.size(), 2U);
+  EXPECT_EQ(rig.Current(0), kBehind) << "who begins next";
+}
+
+TEST_F(RingLineTest, OneThatMovesPacketsGoesOnUntilItMovesNone) {
+  ComesToSender();
+  After(kRingLook);
+  for (int i = 0; i < 50; ++i) Sends();
+  EXPECT_TRUE(rig.controller.switches.empty());
+  After(kRingTurn / 4 - kRingLook);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  After(kRingLook);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, kSender, kBehind}}));
+}
+
+TEST_F(RingLineTest, ButNotForEver) {
+  ComesToSender();
+  for (int i = 0; i < 600; ++i) Sends();
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, kSender, kBehind}}));
+}
+
+TEST_F(RingLineTest, OneThatHasFilledItsEgressIsSentBack) {
+  ComesToSender();
+  After(kRingLook);
+  Sends();
+  rig.monitor.packets[2] = kThetaMax;
+  Sends();
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, kSender, kBehind}}));
+}
+
+// Its turn goes on where it left off, and it is known to be at the front again.
+TEST_F(RingLineTest, AReceiverThatWaitsForTheOthersIsSentBackInItsTurn) {
+  Begins(kReceiver);
+  After(kRingTurn);
+  After(kRingLook);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, kReceiver, kWorker}}));
+  After(kRingTurn);
+  After(kRingTurn);
+  ASSERT_EQ(rig.controller.switches.size(), 3U) << "the worker and the sender";
+  ++rig.controller.turns[kBehind];  // a turn that is over when it is seen
+  After(kRingLook);
+  EXPECT_EQ(rig.Current(0), kBehind);
+  ++rig.controller.turns[kBefore];
+  After(kRingLook);
+  EXPECT_EQ(rig.Current(0), kReceiver);
+}
+
+TEST_F(RingLineTest, ATurnThatWasOverBeforeItWasSeenCounts) {
+  ComesToSender();
+  After(kRingTurn);
+  for (const TaskIndex task : {kBehind, kBefore, kReceiver}) ++rig.controller.turns[task];
+  After(kRingLook);
+  EXPECT_EQ(rig.Current(0), kWorker) << "the next that does not yield";
+}
+
+TEST_F(RingLineTest, ALineThatIsNotAsBelievedIsMadeAnew) {
+  ComesToSender();
+  After(kRingTurn);
+  ASSERT_EQ(rig.controller.joins.size(), 1U);
+  After(150'000);
+  EXPECT_EQ(rig.controller.joins.size(), 1U);
+  After(60'000);
+  EXPECT_EQ(rig.controller.joins.size(), 2U);
+}
+
+struct NotInLineTest : RingLineTest {
+  NotInLineTest() : RingLineTest(0) {}
+};
+
+TEST_F(NotInLineTest, TheyAreAThreadGroup) {
+  Begins(kBefore);
+  ASSERT_EQ(rig.Current(0), kReceiver) << "between the turns of the others";
+  for (int i = 0; i < 1000; ++i) After(kT);
+  EXPECT_TRUE(rig.controller.joins.empty());
+}
+
+TEST(RingsAloneTest, WhereNobodyYieldsThereIsNoLine) {
+  CostedTasks tasks;
+  tasks.Add(0, {{0, 1}}, kCost, 2);
+  Rig rig(WithTurn(kRingTurn), tasks, 1, Filled({kPlenty, 0}), true);
+  rig.controller.poll_rings = {0, 1};
+  ASSERT_TRUE(rig.cores.Start());
+  EXPECT_TRUE(rig.controller.joins.empty());
+}
+
+struct SearchTest : RingLineTest {
+  SearchTest() : RingLineTest(std::nullopt) {}
+  // So many packets leave the core, in the line and without it.
+  void Run(Nanoseconds time, std::uint16_t in_line, std::uint16_t in_group) {
+    for (const Nanoseconds end = now + time; now < end;) {
+      const auto& joins = rig.controller.joins;
+      rig.monitor.sent[3] += !joins.empty() && joins.back().first ? in_line : in_group;
+      rig.monitor.sent[1] += 100;  // which another function of the core drops
+      if (now % 100'000 == 0) Begins(kBefore);
+      After(kRingLook);
+    }
+  }
+};
+
+TEST_F(SearchTest, TheyJoinTheLineWhereMorePacketsLeaveTheCore) {
+  EXPECT_TRUE(rig.controller.joins.empty());
+  Run(1'500'000'000, 14, 10);
+  ASSERT_TRUE(rig.costs.RingWay(1));
+  EXPECT_NE(*rig.costs.RingWay(1), 0U);
+  EXPECT_TRUE(rig.controller.joins.back().first);
+}
+
+TEST_F(SearchTest, TheyLeaveItWhereFewerDo) {
+  Run(1'500'000'000, 10, 14);
+  EXPECT_EQ(rig.costs.RingWay(1), 0U);
+  ASSERT_GE(rig.controller.joins.size(), 2U);
+  EXPECT_FALSE(rig.controller.joins.back().first);
+}
+
+}  // namespace
+}  // namespace unis
