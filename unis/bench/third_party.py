@@ -7,11 +7,14 @@ itself, with the same links and at as much work a packet as these programs do.
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from unis import built
 from unis.chain.load import LoadedChain
@@ -19,17 +22,7 @@ from unis.chain.model import API_VERSION, ChainFile
 from unis.runtime.errors import LaunchError
 
 _SLOTS = 2048  # of each memif, each way: as many as a ring of the paper has
-_TESTPMD_NS = 60.0  # a packet: both memifs and the MAC addresses, as for our macswap
-_TESTPMD_ARGUMENTS = (
-    "--forward-mode=macswap",
-    "--auto-start",
-    "--burst=64",
-    f"--rxd={_SLOTS}",
-    f"--txd={_SLOTS}",
-    "--total-num-mbufs=16384",
-    "--no-flush-rx",
-    "--no-lsc-interrupt",
-)
+_TESTPMD_NS = 60.0  # a packet, as for our macswap
 _DATA = Path(__file__).parent / "data"
 # Of tests/data, which say more of them; rules of Suricata's fire on each.
 CAPTURES = ("teams", "instagram", "quic")
@@ -47,6 +40,7 @@ class ThirdPartyProgram:
     lcores: int
     cost_ns: float  # a packet, all its threads together
     pollers: int = 1  # threads
+    rings: bool = False  # some of them poll only rings inside the program
     files: tuple[str, ...] = ()  # of data/, that lie where it runs
     queues: int = 1  # of each memif
     script: str = ""  # of data/, that starts it; absent: it is started itself
@@ -71,69 +65,18 @@ class ThirdPartyProgram:
         }
 
 
-_TESTPMD = ThirdPartyProgram("dpdk-testpmd", "testpmd", _TESTPMD_ARGUMENTS, 2, _TESTPMD_NS)
-# Main serves the console; the others receive and distribute, work, and send. They talk over rings.
-_DISTRIBUTOR = ThirdPartyProgram("distributor", "examples", ("-p", "3", "-c"), 4, 150.0, 3)
-# By its built-in routes. What it cannot send it drops.
-_L3FWD = ThirdPartyProgram(
-    "l3fwd",
-    "examples",
-    ("{eal}", "--", "-p", "3", "-P", "--parse-ptype", "--config=(0,0,{lcore0}),(1,0,{lcore0})"),
-    1,
-    _TESTPMD_NS,
-    offloads=("rx-checksum",),
-)
+def _chains() -> dict[str, tuple[ThirdPartyProgram, ...]]:
+    data = tomllib.loads((_DATA / "programs.toml").read_text())
+    programs = TypeAdapter(dict[str, ThirdPartyProgram]).validate_python(data["programs"])
+    return {
+        name: tuple(programs[each] for each in members) for name, members in data["chains"].items()
+    }
 
-_ETC = "{root}/etc/suricata"
-_SURICATA = ThirdPartyProgram(
-    "suricata",
-    "suricata",
-    (
-        *("-c", "suricata.yaml", "--dpdk"),
-        *("--set", f"classification-file={_ETC}/classification.config"),
-        *("--set", f"reference-config-file={_ETC}/reference.config"),
-        *("--set", f"threshold-file={_ETC}/threshold.config"),
-        *("--set", "dpdk.eal-params.lcores={lcores}"),
-        *("--set", "dpdk.eal-params.file-prefix={file_prefix}"),
-        *("--set", "dpdk.eal-params.d={plugin}"),
-        *("--set", "dpdk.eal-params.vdev.0={vdev0}"),
-        *("--set", "dpdk.eal-params.vdev.1={vdev1}"),
-    ),
-    lcores=2,
-    cost_ns=2000.0,  # on its capture, alone on a core: 0.51 Mpps
-    pollers=2,  # one for each direction
-    files=("suricata.yaml", "suricata.rules"),
-)
-_TELLING_SURICATA = replace(
-    _SURICATA, arguments=(*_SURICATA.arguments, "--set", "outputs.1.eve-log.enabled=yes")
-)
-
-# It sends by a queue for each thread that polls and one for all else; so do its neighbours.
-_OPENVSWITCH = ThirdPartyProgram(
-    "ovs-vswitchd-dpdk",
-    "openvswitch",
-    (
-        *("{bin}", "{root}/usr/share/openvswitch/vswitch.ovsschema"),
-        *("{cpu}", "{file_prefix}", "{plugin}", "{vdev0}", "{vdev1}"),
-    ),
-    lcores=1,
-    cost_ns=150.0,
-    queues=2,
-    script="openvswitch.sh",
-    capabilities=("net_admin", "sys_admin"),  # its devices are in a network namespace of its own
-)
-_TESTPMD_OF_TWO_QUEUES = replace(
-    _TESTPMD, arguments=(*_TESTPMD_ARGUMENTS, "--rxq=2", "--txq=2"), queues=2
-)
 
 # By name: the functions of each chain, in order. The names are those of `--only`.
-CHAINS: dict[str, tuple[ThirdPartyProgram, ...]] = {
-    "testpmd": (_TESTPMD, _TESTPMD, _TESTPMD),
-    "l3fwd": (_TESTPMD, _L3FWD, _TESTPMD),
-    "distributor": (_TESTPMD, _DISTRIBUTOR, _TESTPMD),
-    "suricata": (_TESTPMD, _SURICATA, _TESTPMD),
-    "openvswitch": (_TESTPMD_OF_TWO_QUEUES, _OPENVSWITCH, _TESTPMD_OF_TWO_QUEUES),
-}
+CHAINS = _chains()
+_TESTPMD = CHAINS["testpmd"][0]
+_TELLING = ("--set", "outputs.1.eve-log.enabled=yes")  # Suricata
 # Others than these have synthetic traffic, and it goes anywhere.
 _REPLAYED = {"suricata": CAPTURES[0]}
 _ROUTED = {"l3fwd": "198.18.1.0/24"}
@@ -172,6 +115,11 @@ def most_pollers(name: str) -> int:
     return max(program.pollers for program in CHAINS[name])
 
 
+def has_ring_threads(name: str) -> bool:
+    """Whether a program of the chain has threads that poll only rings inside it."""
+    return any(program.rings for program in CHAINS[name])
+
+
 def third_party_chain(name: str, cpu: int, directory: Path, *, alone: bool = False) -> LoadedChain:
     """The chain called `name`; its programs run in `directory`. `alone`: no testpmd beside them."""
     members = [one for one in CHAINS[name] if not (alone and one.part == "testpmd")]
@@ -191,7 +139,9 @@ def suricata_chain(capture: str, cpu: int, directory: Path, *, alone: bool) -> L
     """Suricata, which writes its EVENTS into `directory`, and a capture that comes once: with the
     neighbours that it has in its chain, or without.
     """
-    members = (_TELLING_SURICATA,) if alone else (_TESTPMD, _TELLING_SURICATA, _TESTPMD)
+    before, suricata, behind = CHAINS["suricata"]
+    telling = replace(suricata, arguments=(*suricata.arguments, *_TELLING))
+    members = (telling,) if alone else (before, telling, behind)
     # Of a capture as a port's packets no more come when it ends; kind pcap would begin anew.
     once = {"kind": "port", "device": f"net_pcap0,rx_pcap={_capture(capture)}"}
     functions = _functions(members, directory)

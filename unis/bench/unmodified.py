@@ -7,7 +7,7 @@ and other alternate as in every comparison.
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -31,12 +31,17 @@ from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles
 from unis.measure.summary import ratio
 from unis.measure.windows import Arm, Rounds, in_turn, throughput
+from unis.plan.contract import scheduler_settings
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
 
 # unis as the chain file has it by default: hand-over.
-DEFAULT_ARMS = (Arm("unis"), Arm("unis", "priority"), Arm("rr"), Arm("other"))
+UNIS = Arm("unis")
+# What `unis` may choose too for threads that poll only rings inside their program: they are out of
+# the line of those that hand over.
+GROUPS = Arm("unis", name="unis/groups")
+DEFAULT_ARMS = (UNIS, Arm("unis", "priority"), Arm("rr"), Arm("other"))
 
 
 class PolicyResult(BaseModel):
@@ -45,6 +50,7 @@ class PolicyResult(BaseModel):
     mpps: Quartiles
     ratio_to_other: Paired | None  # None: `other` delivered nothing
     ratio_to_cooperative: Paired | None
+    ratio_to_groups: Paired | None = None  # None: the chain has no threads that poll only rings
     disturbed: Disturbance
 
 
@@ -94,11 +100,14 @@ def compare(name: str, settings: UnmodifiedSettings, report: Callable[[str], Non
     report(f"{name}: the reference, a yield every {', '.join(map(str, YIELD_EVERY))} bursts")
     trials = trial_ratios(bench.reference(YIELD_EVERY[0], TRIAL, TRIAL_ROUNDS))
     two = best_two(trials)
-    square = len(order.square(settings.arms))
-    count = order.balanced_rounds(len(settings.arms), settings.rounds) // square
+    arms = settings.arms
+    if UNIS in arms and third_party.has_ring_threads(name):
+        arms += (GROUPS,)
+    square = len(order.square(arms))
+    count = order.balanced_rounds(len(arms), settings.rounds) // square
     blocks = measure_blocks(
         {
-            "third party": lambda: bench.third_party(settings.arms, square),
+            "third party": lambda: bench.third_party(arms, square),
             "reference": lambda: bench.reference(two[0].yield_every, two, square),
         },
         count,
@@ -147,7 +156,11 @@ class _UnmodifiedBench:
         self, make: Callable[[Path], LoadedChain], arms: Sequence[Arm], rounds: int
     ) -> Rounds:
         def measured(run: Run) -> Rounds:
-            return in_turn(run, arms, rounds, self._window)
+            own = scheduler_settings(run.plan.scheduler, run.plan.gamma.value)
+            own.ring_turn_ns = 0
+            groups = replace(GROUPS, scheduler=own.SerializeToString(deterministic=True))
+            asked = [groups if arm == GROUPS else arm for arm in arms]
+            return in_turn(run, asked, rounds, self._window)
 
         with tempfile.TemporaryDirectory(prefix="unis-bench-") as directory:
             return brought_up(
@@ -183,6 +196,9 @@ def summarise(
                 mpps=Quartiles.of(throughput(rounds, arm)),
                 ratio_to_other=ratio(rounds, arm, "other", blocks) if "other" in arms else None,
                 ratio_to_cooperative=ratio(rounds, arm, COOPERATIVE, blocks),
+                ratio_to_groups=ratio(rounds, arm, str(GROUPS), blocks)
+                if str(GROUPS) in arms
+                else None,
                 disturbed=Disturbance.of([windows[arm] for windows in rounds if arm in windows]),
             )
             for arm in arms

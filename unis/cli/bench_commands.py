@@ -322,8 +322,10 @@ def unmodified(
 
     Measures policies in alternating windows, and next to them UNiS' own functions that co-operate
     on the same links, each with the distance between yields that passes most. The two chains
-    alternate in blocks. `tools/third-party` fetches the programs. Compares the alerts of Suricata
-    with those that it raises alone on a core; exit code 1 if they differ.
+    alternate in blocks. `tools/third-party` fetches the programs. Where a program has threads that
+    poll only rings inside it, `unis/groups` keeps them out of the line of those that hand over.
+    Compares the alerts of Suricata with those that it raises alone on a core; exit code 1 if they
+    differ.
 
     Example: unis bench unmodified --only testpmd --json unmodified.json
     """
@@ -371,6 +373,8 @@ def _print_unmodified(name: str, result: ChainResult) -> None:
             *ratio_cells(Ratio.of(summary.ratio_to_cooperative)),
         )
     out.print(table)
+    if "unis" in result.policies and (gain := result.policies["unis"].ratio_to_groups):
+        print_line(f"unis ÷ unis/groups: {' (95 %: '.join(ratio_cells(Ratio.of(gain)))})")
     print_disturbed(policy.disturbed for policy in result.policies.values())
     if result.alerts:
         _print_alerts(name, result.alerts)
