@@ -18,7 +18,7 @@ std::string Autogroup() {
 }
 
 // Of a process in a session of its own that has begun it, or has a child that has not.
-std::string AutogroupAfterFavouring(bool began) {
+std::string AutogroupAfterFavouring(bool began, int nice = kFavouredNice) {
   std::array<int, 2> answer{};
   if (pipe(answer.data()) != 0) return "no pipe";
   const ChildProcess child([&] {
@@ -30,7 +30,7 @@ std::string AutogroupAfterFavouring(bool began) {
       });
       pause();
     }
-    FavourSession();
+    FavourSession(nice);
     (void)!write(answer[1], Autogroup().data(), Autogroup().size());
   });
   std::array<char, 256> line{};
@@ -43,6 +43,8 @@ TEST(FavourTest, OnlyASessionThatThisProcessBegan) {
   UNIS_NEED_ROOT();  // to lower a nice value
   UNIS_NEED(!Autogroup().empty(), "this test needs a kernel that shares the CPU among sessions");
   EXPECT_TRUE(AutogroupAfterFavouring(true).ends_with("nice -3")) << AutogroupAfterFavouring(true);
+  const std::string first = AutogroupAfterFavouring(true, kFirstNice);
+  EXPECT_TRUE(first.ends_with("nice -19")) << first;
   EXPECT_TRUE(AutogroupAfterFavouring(false).ends_with("nice 0")) << AutogroupAfterFavouring(false);
 }
 
