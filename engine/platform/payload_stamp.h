@@ -8,11 +8,16 @@
 
 #include <cstdint>
 #include <cstring>
+#include <random>
 
 namespace unis {
 
 struct PayloadStamp {
-  static constexpr std::uint64_t kMagic = 0x1f5d'9a37'c2e0'846b;
+  // Another one in each process: a stamp in a capture, or of another machine, tells nothing here.
+  static inline const std::uint64_t kMagic = [] {
+    std::random_device random;
+    return std::uint64_t{random()} << 32 | random();
+  }();
   static constexpr std::size_t kAt = 44;  // bytes from the first of the frame: in UDP's payload
 
   std::uint64_t magic = kMagic;

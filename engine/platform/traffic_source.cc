@@ -104,7 +104,7 @@ std::int64_t TrafficSource::IdleNs() noexcept {
       schedule_.UntilBurst(rte_rdtsc(), held_, static_cast<std::uint64_t>(clock_.ToCycles(slack))));
 }
 
-// An eighth of the shortest first link, which wakes functions that sleep.
+// An eighth of the shortest first link: half of what wakes functions that sleep.
 std::uint32_t TrafficSource::MostHeld() const noexcept {
   std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
   for (const auto& chain : chains_)

@@ -114,6 +114,7 @@ void CoreControl::LeaveToKernel(std::optional<v1::ControllerKind> controller) {
   component_.Do([&] {
     controller_.reset();  // releases
     (void)SetClasses(*TraitsOf(v1::POLICY_OTHER), 0);
+    component_.Favour();
   });
 }
 

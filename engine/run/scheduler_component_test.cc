@@ -75,6 +75,7 @@ struct WatchingScheduler final : CoreScheduler {
   std::uint64_t SwitchedIn(TaskIndex) const noexcept override { return 0; }
   Nanoseconds slack() const noexcept override { return nap_ns; }
   Nanoseconds nap(Nanoseconds) const noexcept override { return nap_ns; }
+  bool may_nap() const noexcept override { return nap_ns > 0; }
   bool Decide(Nanoseconds now) noexcept override {
     next_decision_ = now + 50'000;
     return false;

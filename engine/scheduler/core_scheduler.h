@@ -65,6 +65,8 @@ class alignas(64) CoreScheduler {
   virtual Nanoseconds idle_until() const noexcept { return 0; }
   // How long the platform's CPU may nap from now on while tasks run. 0: not at all.
   virtual Nanoseconds nap(Nanoseconds) const noexcept { return 0; }
+  // Whether it may at times.
+  virtual bool may_nap() const noexcept { return false; }
   // How long the platform may keep a packet back that comes. 0: not at all.
   virtual Nanoseconds slack() const noexcept { return 0; }
   virtual std::uint64_t SwitchedIn(TaskIndex task) const noexcept = 0;  // times; 0: of another core

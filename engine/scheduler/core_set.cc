@@ -78,7 +78,7 @@ bool CoreSet::any_sleeps() const noexcept {
 
 bool CoreSet::may_nap() const noexcept {
   return !schedulers_.empty() && std::ranges::all_of(schedulers_, [](const auto& scheduler) {
-    return scheduler->nap(std::numeric_limits<Nanoseconds>::max()) > 0;
+    return scheduler->may_nap();
   });
 }
 

@@ -120,6 +120,7 @@ struct SleepyScheduler final : CoreScheduler {
   Nanoseconds slack() const noexcept override { return slack_ns; }
   Nanoseconds idle_until() const noexcept override { return until; }
   Nanoseconds nap(Nanoseconds) const noexcept override { return slack_ns / 2; }
+  bool may_nap() const noexcept override { return slack_ns > 0; }
   bool Decide(Nanoseconds now) noexcept override {
     next_decision_ = now + kT;
     return false;

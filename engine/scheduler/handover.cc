@@ -32,7 +32,8 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
       short_rests_(tasks_, parking_, controller),
       rings_(tasks_, yielding_),
       grants_(set.divides),
-      circular_(set.circular) {
+      circular_(set.circular),
+      reads_elsewhere_(!set.read_elsewhere.empty()) {
   counts_yields_ = false;  // the tasks do
   std::vector<LinkIndex> read;
   for (const Task& task : set.tasks) {
@@ -175,9 +176,11 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   else
     parking_.LookForIdleTasks(current_, now);
   if (reason && !next.found() && all_yield_ && !parking_.all_parked()) watch_ = now + kLongestQuiet;
-  if (!next.found() || !SwitchTo(next, *reason, now)) return false;
+  if (!next.found()) return false;
+  const bool switched = SwitchTo(next, *reason, now);
+  // Also where it failed, because the front has ended.
   if (rings_.joined() && in_line && IsInLine(next.task)) rings_.SentBack(now);
-  return true;
+  return switched;
 }
 
 void Handover::FollowLine(const std::optional<YieldingTasks::Turn>& turn,
@@ -185,6 +188,10 @@ void Handover::FollowLine(const std::optional<YieldingTasks::Turn>& turn,
   if (!rings_.joined()) {
     if (turn) OnTurn(*turn, now);
     return;
+  }
+  if (rings_.lost()) {
+    search_.GiveUp(now);
+    return ServeRings(0, now);
   }
   const TaskIndex front = tasks_[rings_.Front(now)].index;
   OnTurn({.task = front, .begun = turn && turn->begun && turn->task == front}, now);

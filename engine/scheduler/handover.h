@@ -7,8 +7,8 @@
 // inside their program may be in line too, if more passes so.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "engine/scheduler/algorithm_one.h"
@@ -30,13 +30,20 @@ class Handover final : public AlgorithmOne {
   Nanoseconds idle_until() const noexcept override {
     return short_rests_.active() ? short_rests_.idle_until() : AlgorithmOne::idle_until();
   }
-  // Tasks that wait to be granted packets, or fill an egress, are looked at more often.
+  // Tasks that wait to be granted packets, or fill an egress, are looked at more often. So are
+  // tasks that are parked alone, and those whose readers on other cores may fall behind.
   Nanoseconds nap(Nanoseconds now) const noexcept override {
-    return all_yield_ && !grants_ && now >= watch_full_ ? settings().platform_nap : 0;
+    if (!all_yield_ || grants_ || now < watch_full_) return 0;
+    const bool in_time = parking_.any_parked() || reads_elsewhere_;
+    return in_time ? std::clamp<Nanoseconds>(next_decision_ - now, 0, settings().platform_nap)
+                   : settings().platform_nap;
+  }
+  bool may_nap() const noexcept override {
+    return all_yield_ && !grants_ && settings().platform_nap > 0;
   }
   Nanoseconds slack() const noexcept override {
     const bool sleep = short_rests_.active() || parking_.all_parked();
-    return sleep ? settings().max_delay : nap(std::numeric_limits<Nanoseconds>::max());
+    return sleep ? settings().max_delay : may_nap() ? settings().platform_nap : 0;
   }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;
 
@@ -70,6 +77,7 @@ class Handover final : public AlgorithmOne {
   bool any_yields_ = false, all_yield_ = false;
   bool grants_;            // tasks have several links, or the engine splits or merges behind them
   bool circular_;          // they may wait for each other
+  bool reads_elsewhere_;   // tasks of other cores read links of this one
   Nanoseconds watch_ = 0;  // the line is looked at next
   Nanoseconds grant_ = 0;  // what tasks may take is said next
   Nanoseconds watch_full_ = 0;  // until then closely, because an egress was full

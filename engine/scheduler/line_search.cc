@@ -10,12 +10,14 @@ constexpr Nanoseconds kWindow = 20'000'000;
 constexpr Nanoseconds kCount = 200'000;  // counters wrap
 // Between searches.
 constexpr Nanoseconds kShortestRest = 4'000'000'000;
-constexpr Nanoseconds kLongestRest = 64'000'000'000;
-constexpr Nanoseconds kRestWithoutTraffic = 100'000'000;
+constexpr Nanoseconds kLongestRest = 8'000'000'000;
+constexpr Nanoseconds kRestWithoutTraffic = 100'000'000, kLongestRestWithoutTraffic = 4'000'000'000;
 
 // A way is better if it sends so many times as much, and more in all pairs but one. The right way
 // sends 1.3 times as much as the wrong one, or more.
 constexpr double kBetter = 1.05;
+// Of two windows: fewer tell nothing.
+constexpr std::uint64_t kFewestPackets = 1'000;
 // One that sends less than this share in the first pair has lost.
 constexpr double kHopeless = 0.8;
 
@@ -25,6 +27,7 @@ void LineSearch::Start(std::optional<std::size_t> known, Nanoseconds now) noexce
   best_ = known.value_or(0);
   known_ = known.has_value();
   rest_ = kShortestRest;
+  without_traffic_ = kRestWithoutTraffic;
   Rest(now, known_ ? kShortestRest : kRestWithoutTraffic);
 }
 
@@ -51,21 +54,33 @@ bool LineSearch::Look(Nanoseconds now, std::uint16_t sent) noexcept {
 }
 
 void LineSearch::EndWindow(Nanoseconds now) noexcept {
-  (counts_challenger() ? pair_challenger_ : pair_best_) = packets_;
+  // Windows that ended late count no more than others.
+  (counts_challenger() ? pair_challenger_ : pair_best_) =
+      packets_ * kWindow / static_cast<std::uint64_t>(now - window_begin_);
   packets_ = 0;
   counts_ = false;
   window_begin_ = now + kSettle;
   if (++window_ % 2 != 0) return;
-  if (pair_best_ == 0 && pair_challenger_ == 0) {
+  if (pair_best_ + pair_challenger_ < kFewestPackets) {
     challenger_ = kNone;
-    return Rest(now, kRestWithoutTraffic);
+    Rest(now, without_traffic_);
+    without_traffic_ = std::min(2 * without_traffic_, kLongestRestWithoutTraffic);
+    return;
   }
+  without_traffic_ = kRestWithoutTraffic;
   sum_best_ += pair_best_;
   sum_challenger_ += pair_challenger_;
   won_ += pair_challenger_ > pair_best_ ? 1 : 0;
   const auto best = static_cast<double>(sum_best_), other = static_cast<double>(sum_challenger_);
   if (window_ == 2 && other < kHopeless * best) return EndTrial(false, now);
   if (window_ == 2 * kPairs) EndTrial(other > kBetter * best && won_ + 1 >= kPairs, now);
+}
+
+void LineSearch::GiveUp(Nanoseconds now) noexcept {
+  best_ = 0;
+  known_ = true;
+  challenger_ = kNone;
+  Rest(now, kLongestRest);
 }
 
 void LineSearch::EndTrial(bool wins, Nanoseconds now) noexcept {

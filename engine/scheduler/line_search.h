@@ -24,6 +24,9 @@ class LineSearch {
   // `sent`: packets that have ever left the core; wraps. True: way() is another.
   bool Look(Nanoseconds now, std::uint16_t sent) noexcept;
 
+  // Thread groups for a long time: the line does not work here.
+  void GiveUp(Nanoseconds now) noexcept;
+
   std::size_t way() const noexcept { return counts_challenger() ? challenger_ : best_; }
   Nanoseconds turn() const noexcept { return kTurns[way()]; }
   // The best one found; absent: none was looked for.
@@ -50,10 +53,11 @@ class LineSearch {
   std::size_t best_ = 0;
   bool known_ = false;
   std::size_t challenger_ = kNone;
-  std::uint32_t tried_ = 0;   // ways that `best_` was compared with: bits
-  std::uint32_t trials_ = 0;  // of this search
-  bool changed_ = false;      // by this search
-  Nanoseconds rest_ = 0;      // the length of the next one
+  std::uint32_t tried_ = 0;          // ways that `best_` was compared with: bits
+  std::uint32_t trials_ = 0;         // of this search
+  bool changed_ = false;             // by this search
+  Nanoseconds rest_ = 0;             // the length of the next one
+  Nanoseconds without_traffic_ = 0;  // likewise, where nothing is sent
   Nanoseconds next_look_ = 0;
   // Of a trial.
   std::uint32_t window_ = 0;

@@ -82,7 +82,7 @@ TEST(LineSearchTest, FollowsWhatTheChainComesToDo) {
   core.RunFor(60 * kSecond);
   ASSERT_EQ(core.search.found(), 2U);
   core.rates = {4e6, 2e6, 3e6, 2e6, 1e6};
-  core.RunFor(70 * kSecond);
+  core.RunFor(12 * kSecond);
   EXPECT_EQ(core.search.found(), 0U);
 }
 
@@ -90,8 +90,11 @@ TEST(LineSearchTest, WithoutPacketsItWaitsForSome) {
   SearchedCore core({});
   core.RunFor(60 * kSecond);
   EXPECT_EQ(core.search.found(), std::nullopt);
+  core.rates = {500, 1000, 1500, 1000, 500};
+  core.RunFor(60 * kSecond);
+  EXPECT_EQ(core.search.found(), std::nullopt) << "too few to tell";
   core.rates = {1e6, 2e6, 3e6, 2e6, 1e6};
-  core.RunFor(2 * kSecond);
+  core.RunFor(6 * kSecond);
   EXPECT_EQ(core.search.found(), 2U);
 }
 

@@ -40,6 +40,7 @@ void RingLine::Find() {
 void RingLine::Join(Slot current, Nanoseconds turn, Nanoseconds now) noexcept {
   turn_ = turn;
   joined_ = true;
+  lost_ = 0;
   yielding_.LetRingsJoin(true, Index(current));
   (void)yielding_.CurrentTurn(tasks_.core());  // what was before
   for (Slot slot = 0; slot < members_.size(); ++slot) {
@@ -79,6 +80,7 @@ Slot RingLine::Front(Nanoseconds now) noexcept {
     const bool goes_on = slot == front_ && member.turns == turns && !passing_;
     for (Slot other = 0; other < members_.size(); ++other) members_[other].turns = TurnsOf(other);
     if (!goes_on) MoveTo(slot, now);
+    lost_ = 0;
     return front_;
   }
   // Nobody has. Turns that were over before anybody saw them:
@@ -99,7 +101,9 @@ Slot RingLine::Front(Nanoseconds now) noexcept {
     passing_ = true;
     since_ = now;
   } else if (now - since_ > kLost) {
+    const std::uint32_t lost = lost_;
     Join(front_, turn_, now);
+    lost_ = lost + 1;
   }
   return front_;
 }
@@ -110,7 +114,7 @@ bool RingLine::IsOver(Nanoseconds now) noexcept {
   const std::uint16_t moved = tasks_.MovedBy(task);
   if (std::exchange(looked_, true) && moved != moved_) moved_at_ = now;
   moved_ = moved;
-  if (moved_at_ < since_) return now - since_ >= turn_;
+  if (moved_at_ <= since_) return now - since_ >= turn_;
   if (now - moved_at_ >= std::clamp(turn_ / 4, kLeastStill, kMostStill)) return true;
   const auto is_full = [&](const EgressState& out) {
     return out.share > 0 && tasks_.Room(out) <= 0;

@@ -28,6 +28,9 @@ class RingLine {
   // `current` ran last.
   void Leave(Slot current) noexcept;
   bool joined() const noexcept { return joined_; }
+  // It was made anew again and again, and nobody had a turn: a task in it does not run, say because
+  // a signal has stopped it.
+  bool lost() const noexcept { return joined_ && lost_ >= kMostLost; }
 
   // While they are in line:
 
@@ -43,6 +46,7 @@ class RingLine {
   Slot After(Slot slot) const noexcept;
 
  private:
+  static constexpr std::uint32_t kMostLost = 20;
   static constexpr std::uint64_t kNoTurn = ~std::uint64_t{0};
   struct Member {
     bool rings = false, among_rings = false;
@@ -61,8 +65,9 @@ class RingLine {
   bool any_ = false, joined_ = false;
   Slot first_ = 0;
   Slot front_ = 0;
-  bool passing_ = false;   // the one after the front has not begun its turn yet
-  Nanoseconds since_ = 0;  // it is at the front, or is passing
+  bool passing_ = false;    // the one after the front has not begun its turn yet
+  Nanoseconds since_ = 0;   // it is at the front, or is passing
+  std::uint32_t lost_ = 0;  // times that the line was made anew since a turn was seen
   Nanoseconds turn_ = 0;
   bool looked_ = false;       // at what the front moves
   std::uint16_t moved_ = 0;   // packets, ever; wraps

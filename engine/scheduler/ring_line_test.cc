@@ -74,6 +74,14 @@ struct RingLineTest : testing::Test {
   Nanoseconds now = 0;
 };
 
+// As one that a signal has stopped.
+TEST_F(RingLineTest, IsLeftWhereATaskOfItNeverRuns) {
+  ComesToSender();
+  for (int i = 0; i < 5'000; ++i) After(kRingLook);
+  EXPECT_FALSE(rig.controller.joins.back().first);
+  EXPECT_LT(rig.controller.joins.size(), 50U) << "it was not made anew for ever";
+}
+
 TEST_F(RingLineTest, TheyJoinTheLineWhenTheFirstTaskRuns) {
   EXPECT_EQ(rig.controller.joins, (std::vector<std::pair<bool, TaskIndex>>{{true, kBefore}}));
 }

@@ -7,9 +7,9 @@ namespace unis {
 namespace {
 
 // A pass over fewer packets would cost more to wake up for than to do.
-constexpr std::uint32_t kMuchOfCapacity = 8;
+constexpr std::uint32_t kMuchOfCapacity = 4;
 // Smaller links run over before the first task has woken up.
-constexpr std::uint32_t kLeastCapacity = kMuchOfCapacity * kBatch - 1;
+constexpr std::uint32_t kLeastCapacity = 511;  // packets
 // The scheduler must end a longer turn.
 constexpr Nanoseconds kLongTurn = 1'000'000;
 // Two looks so far apart must find little: one may just come between two full bursts.
@@ -107,7 +107,13 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     parking_.UnparkAll(0);
     return false;
   }
-  behind_since_ = kNever;
+  // Tasks that fall asleep with much in front of them, again and again, are behind all the same.
+  if (waiting < Waiting::kMuch) behind_since_ = kNever;
+  if (behind_since_ != kNever && now - behind_since_ >= kBehindFor) {
+    active_ = false;
+    parking_.UnparkAll(0);
+    return false;
+  }
   if (waiting == Waiting::kNone) {
     since_ = kNever;
     if (!FindTimers(now)) return true;

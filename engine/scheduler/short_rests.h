@@ -1,5 +1,5 @@
 // The tasks of a core sleep between packets, if all of them yield by themselves. They sleep until
-// an eighth of an ingress is full, a packet has waited for max_delay, or one comes long after the
+// a quarter of an ingress is full, a packet has waited for max_delay, or one comes long after the
 // last ones. Then the tasks with packets run once, in the order of the line. Each sleeps again when
 // it finds its ports empty.
 #pragma once

@@ -10,7 +10,7 @@ namespace unis {
 namespace {
 
 constexpr Nanoseconds kMaxDelay = 100'000;
-constexpr std::uint32_t kMuch = kCapacity / 8;  // packets
+constexpr std::uint32_t kMuch = kCapacity / 4;  // packets
 static_assert(kMuch > kBatch);
 
 SchedulerSettings SettingsOfRests() {
@@ -220,6 +220,17 @@ TEST_F(ShortRestsTest, MuchWakesThemAtOnce) {
   EXPECT_EQ(Wakes(), 1U);
   EXPECT_EQ(rig.controller.parked.size(), 3U) << "they sleep again where their ports are empty";
   EXPECT_TRUE(Resting());
+}
+
+// A driver may give less than there is, which the plug-in takes for all.
+TEST_F(ShortRestsTest, TasksThatFallAsleepWithMuchInFrontSpinAgain) {
+  PassUntilResting();
+  rig.monitor.packets[0] = kMuch;
+  for (int i = 0; i < 20 && Resting(); ++i) {
+    Run(10 * kT);
+    Sleep();
+  }
+  EXPECT_FALSE(Resting());
 }
 
 TEST_F(ShortRestsTest, OnlyThoseThatHaveWorkOrWillAreWoken) {

@@ -178,7 +178,7 @@ class SchedulerPart(Part):
     """The functions of a CPU sleep after this time without a packet, µs. 0, with `max_delay_us: 0`:
     they keep polling."""
     max_delay_us: MaxDelay = defaults.MAX_DELAY
-    """Functions that hand the CPU over sleep between packets: until an eighth of a link is full, or
+    """Functions that hand the CPU over sleep between packets: until a quarter of a link is full, or
     a packet has waited this long, µs; 0: they poll while packets come. `auto`: a tenth of the
     shortest latency goal by the number of CPUs, 100 at most; 0 where that is below 20."""
     rr_timeslice_ms: (
