@@ -3,6 +3,8 @@
 // many of these, which share nothing.
 #pragma once
 
+#include <rte_lcore.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -31,6 +33,8 @@ class SchedulerComponent final : public Component {
   CoreSet& cores() { return cores_; }
   // The lcore comes before other processes if it leaves them time.
   void Favour() {
+    // A component that is on no lcore runs Do() in the caller's thread.
+    if (rte_lcore_id() != lcore() || rte_lcore_id() == rte_get_main_lcore()) return;
     const int nice =
         cores_.may_nap() && LcoreNap::Of(lcore()).has_all() ? kFirstNice : kFavouredNice;
     FavourThread(nice);
