@@ -59,9 +59,6 @@ class ArrivalSchedule {
   // Cycles from a packet to the next, on average; at a rate of bits, of small packets.
   double gap() const noexcept { return per_packet_ > 0 ? per_packet_ : per_bit_ * kSomePacket; }
 
-  // Cycles until a packet is due.
-  std::uint64_t Until(std::uint64_t now) const noexcept { return due_ > now ? due_ - now : 0; }
-
   // Cycles until `most` packets are due, or the first one has waited for `slack` cycles. Where the
   // rate is of bits, all packets count as small: there are never more.
   std::uint64_t UntilBurst(std::uint64_t now, std::uint32_t most,

@@ -33,7 +33,7 @@ class Handover final : public AlgorithmOne {
   // Tasks that wait to be granted packets, or fill an egress, are looked at more often. So are
   // tasks that are parked alone, and those whose readers on other cores may fall behind.
   Nanoseconds nap(Nanoseconds now) const noexcept override {
-    if (!all_yield_ || grants_ || now < watch_full_) return 0;
+    if (!may_nap() || now < watch_full_) return 0;
     const bool in_time = parking_.any_parked() || reads_elsewhere_;
     return in_time ? std::clamp<Nanoseconds>(next_decision_ - now, 0, settings().platform_nap)
                    : settings().platform_nap;

@@ -103,23 +103,16 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     const bool behind = behind_since_ != kNever && now - behind_since_ >= kBehindFor;
     const bool long_turn = started_ && !out_of_turn_ && now - turn_at_ >= kLongTurn;
     if (!full && !behind && !long_turn) return true;
-    active_ = false;
-    parking_.UnparkAll(0);
-    return false;
+    return SpinAgain();
   }
   // Tasks that fall asleep with much in front of them, again and again, are behind all the same.
   if (waiting < Waiting::kMuch) behind_since_ = kNever;
-  if (behind_since_ != kNever && now - behind_since_ >= kBehindFor) {
-    active_ = false;
-    parking_.UnparkAll(0);
-    return false;
-  }
+  if (behind_since_ != kNever && now - behind_since_ >= kBehindFor) return SpinAgain();
   if (waiting == Waiting::kNone) {
     since_ = kNever;
     if (!FindTimers(now)) return true;
-    allowed_ = active_ = false;
-    parking_.UnparkAll(0);
-    return false;
+    allowed_ = false;
+    return SpinAgain();
   }
   // The source naps with the scheduler. After a nap it may send what it has held since the nap
   // began only when the scheduler has looked again.
@@ -131,6 +124,12 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     idle_until_ = std::min(since_ + tasks_.settings().max_delay,
                            renewed_ + ProcessController::kRenewParkEvery);
   return true;
+}
+
+bool ShortRests::SpinAgain() noexcept {
+  active_ = false;
+  parking_.UnparkAll(0);
+  return false;
 }
 
 // All sleep, and no packet waits. What differs from the last such look was done by a task that woke

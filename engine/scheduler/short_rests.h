@@ -53,6 +53,7 @@ class ShortRests {
   };
 
   Waiting Look() const noexcept;
+  bool SpinAgain() noexcept;  // returns false, as Look() does then
   bool FindTimers(Nanoseconds now) noexcept;
   void ParkAll(Nanoseconds now) noexcept;
   void Wake(Nanoseconds now) noexcept;
