@@ -62,7 +62,7 @@ class ArmSpec:
         settings = scheduler_settings(own, gamma)
         if self.fill is not None:
             settings.slice_factor = self.fill / gamma
-        return replace(arm, scheduler=settings.SerializeToString(deterministic=True))
+        return arm.with_settings(settings)
 
 
 def _unis(name: str, controller: str = PRIORITY, **scheduler: Any) -> ArmSpec:

@@ -115,8 +115,8 @@ def _arms(run: Run, chain: str, max_delay_us: float, folder: Path) -> list[Arm]:
 
     def handing_over(name: str, delay_us: float) -> Arm:
         part = run.plan.scheduler.model_copy(update={"max_delay_us": delay_us})
-        own = scheduler_settings(part, gamma).SerializeToString(deterministic=True)
-        return replace(POLICIES["handover"], name=name, scheduler=own)
+        arm = replace(POLICIES["handover"], name=name)
+        return arm.with_settings(scheduler_settings(part, gamma))
 
     arms = [handing_over(POLLING, 0.0), handing_over(SLEEPING, max_delay_us)]
     if chain not in THIRD_PARTY:  # those do not co-operate
@@ -140,12 +140,8 @@ def row_of(chain: str, policy: str, load: float, most: float, rounds: Rounds) ->
     functions = Quartiles.of([_functions_ns(window) / window.window_ns for window in windows])
     platform = Quartiles.of([window.engine_cpu_ns / window.window_ns for window in windows])
     drops = summary.drops
-    # Of a window without a packet: as of one packet.
-    ns = {
-        arm: [_functions_ns(each[arm]) / max(each[arm].delivered, 1) for each in rounds]
-        for arm in rounds[0]
-    }
-    peer = ns.get(PMD_MAXSLEEP)
+    own = [_ns_per_packet(window) for window in windows]
+    peer = [_ns_per_packet(each[PMD_MAXSLEEP]) for each in rounds if PMD_MAXSLEEP in each]
     return LoadRow(
         chain=chain,
         policy=policy,
@@ -155,13 +151,18 @@ def row_of(chain: str, policy: str, load: float, most: float, rounds: Rounds) ->
         cpu_functions=functions.median,
         cpu_platform=platform.median,
         quartiles={"cpu_functions": functions, "cpu_platform": platform},
-        ns_per_packet=statistics.median(ns[policy]),
-        ratio_to_pmd_maxsleep=Ratio.of(Paired.ratio(ns[policy], peer) if peer else None),
+        ns_per_packet=statistics.median(own),
+        ratio_to_pmd_maxsleep=Ratio.of(Paired.ratio(own, peer) if peer else None),
         latency_us={name: summary.latency_us[name] for name in _PERCENTILES},
         lost=drops.dropped / drops.offered if drops.offered else 0.0,
         windows=len(windows),
         disturbed=summary.disturbed,
     )
+
+
+def _ns_per_packet(window: pb.MeasureReply) -> float:
+    """Of a window without a packet: as of one packet."""
+    return _functions_ns(window) / max(window.delivered, 1)
 
 
 def _functions_ns(window: pb.MeasureReply) -> int:

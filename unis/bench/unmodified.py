@@ -7,7 +7,7 @@ and other alternate as in every comparison.
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -158,8 +158,7 @@ class _UnmodifiedBench:
         def measured(run: Run) -> Rounds:
             own = scheduler_settings(run.plan.scheduler, run.plan.gamma.value)
             own.ring_turn_ns = 0
-            groups = replace(GROUPS, scheduler=own.SerializeToString(deterministic=True))
-            asked = [groups if arm == GROUPS else arm for arm in arms]
+            asked = [arm.with_settings(own) if arm == GROUPS else arm for arm in arms]
             return in_turn(run, asked, rounds, self._window)
 
         with tempfile.TemporaryDirectory(prefix="unis-bench-") as directory:

@@ -63,8 +63,7 @@ def short_slices(part: SchedulerPart) -> Arm:
     gamma = gamma_choice(part, RING).value
     settings = scheduler_settings(part, gamma)
     settings.slice_factor = SHORT_FILL / gamma
-    own = settings.SerializeToString(deterministic=True)
-    return Arm("unis", "priority", name="short slices", scheduler=own)
+    return Arm("unis", "priority", name="short slices").with_settings(settings)
 
 
 def chain_mpps(

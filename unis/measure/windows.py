@@ -5,7 +5,7 @@ only windows of one round see the same machine.
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from unis.engine import names
@@ -14,6 +14,7 @@ from unis.measure import order
 from unis.plan.machine import rr_timeslice_ms
 from unis.plan.model import Plan
 from unis.runtime.run import Run
+from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
 SETTLE_SECONDS = 0.1
@@ -40,6 +41,10 @@ class Arm:
     scheduler: bytes = b""  # SchedulerSettings of its own, serialised; empty: the run's
     # Called before each window.
     prepare: Callable[[], None] = field(default=lambda: None, compare=False)
+
+    def with_settings(self, settings: common_pb2.SchedulerSettings) -> "Arm":
+        """The same with settings of its own."""
+        return replace(self, scheduler=settings.SerializeToString(deterministic=True))
 
     @classmethod
     def parse(cls, text: str) -> "Arm":
