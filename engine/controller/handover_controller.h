@@ -2,11 +2,13 @@
 // priority, and UNiS' EAL plug-in yields to the next in line when a function has found its ports
 // empty or has taken its budget (ports/unis_ports). No system call of ours, no interrupt.
 //
-// One that stands still is preempted by the scheduler: put at the end of the line by going down one
-// priority and up again. Threads that poll no port, as those that only read rings inside their
-// program, pass nothing on. If the process has the plug-in, the scheduler may take them into the
-// line all the same, and put them to its end. Otherwise all tasks of such a process run as under
-// PriorityController, above the line when the scheduler says so, and otherwise not at all.
+// The scheduler preempts a task that stands still: its priority goes one down and up again, which
+// puts it at the end of the line.
+//
+// A thread that polls only rings inside its program never passes the CPU on. With the plug-in in
+// its process, the scheduler may take all threads of the process into the line (LetRingsJoin), and
+// preempts them there. Out of the line they run as under PriorityController: above the line while
+// the scheduler lets them, and else not at all.
 #pragma once
 
 #include <memory>

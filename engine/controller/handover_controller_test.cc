@@ -175,7 +175,7 @@ TEST_F(HandoverControllerTest, OneWithoutThePluginRunsOnlyWhenItIsSwitchedTo) {
   EXPECT_TRUE(takers.Runs(2));
 }
 
-// Tasks: one that takes turns, another with a thread beside it, and that thread.
+// Tasks 0 and 1 take turns. Task 2 is a thread of task 1's program, and polls only rings.
 TEST_F(HandoverControllerTest, AThreadThatPollsRingsIsInLineWhileItIsLet) {
   TurnTakers takers({Kind::kTakesTurns, Kind::kHasRings});
   auto controller = Made(takers);
@@ -190,7 +190,7 @@ TEST_F(HandoverControllerTest, AThreadThatPollsRingsIsInLineWhileItIsLet) {
   EXPECT_TRUE(controller->SupportsYield(1));
   EXPECT_FALSE(controller->SupportsYield(2));
   for (int round = 0; round < 3; ++round) {
-    ASSERT_TRUE(takers.Runs(2)) << "after the turn of the one that yields";
+    ASSERT_TRUE(takers.Runs(2)) << "after the turn of task 1";
     EXPECT_TRUE(takers.KeepsRunningAlone(2));
     const auto before = takers.Now();
     ASSERT_TRUE(controller->Switch(0, 2, 0));

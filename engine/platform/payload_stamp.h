@@ -1,7 +1,7 @@
-// When a synthetic packet entered the platform, in its payload. The field of the mbuf that says so
-// (packet_memory.h) is lost where a packet is copied out of the packet memory and in again, as on a
-// memif or a veth. Functions that change headers leave it; to one that moves the payload, hides it
-// or cuts it off, the time is unknown behind it.
+// The time at which a synthetic packet entered the platform, written into its payload. A memif or a
+// veth copies a packet, and the copy lacks the mbuf's field for this time (packet_memory.h).
+// A function may change headers. If it moves, encrypts or cuts off the payload, the time is unknown
+// from there on.
 #pragma once
 
 #include <rte_mbuf.h>

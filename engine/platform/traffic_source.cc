@@ -97,7 +97,8 @@ std::int64_t TrafficSource::IdleNs() noexcept {
   if (port_) return 0;  // whose queue a burst would fill during a nap
   if (paused_.load(std::memory_order_relaxed) || lists_.empty()) return LcoreNap::kUntilGiven;
   if (!rate_.limited() || !begun_) return 0;  // it waits for room in a link
-  // Packets wait until so many are due, or for the slack. Those that are far apart do not wait.
+  // The source may nap until `held_` packets are due, or the first one has waited for the slack.
+  // Where packets are far apart, it naps until the next one is due.
   const bool far_apart = schedule_.gap() >= clock_.ToCycles(kFarApart);
   const auto slack = far_apart ? 0.0 : static_cast<double>(LcoreNap::Of(lcore()).slack_ns());
   return clock_.ToNs(

@@ -57,9 +57,9 @@ class YieldingTasks {
   virtual bool InTurn(TaskIndex) const noexcept { return false; }
   // Whether `task` polls only rings inside a program whose other threads may yield.
   virtual bool PollsRings(TaskIndex) const noexcept { return false; }
-  // All threads of programs in which some poll only rings join the line, or leave it. The line then
-  // has the order of the tasks. `current`, the last to be moved, is the one that runs; also if they
-  // have joined already.
+  // All threads of programs in which some poll only rings join the line, or leave it. Then the line
+  // is in the order of the tasks, and begins behind `current`, the task that runs. Joining twice
+  // makes the line anew.
   virtual void LetRingsJoin(bool, TaskIndex) noexcept {}
   // Turns that `task` has begun, as CurrentTurn() has seen them.
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;

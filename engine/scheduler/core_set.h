@@ -39,8 +39,8 @@ class CoreSet {
   // Each scheduler decides in the next Tick(), also before its interval has passed.
   void DecideAtNextTick() noexcept;
 
-  // For how long the platform's CPU may nap: until the earliest idle_until() of the schedulers, or
-  // for the nap() of those that have none. 0: not at all, or there is no scheduler.
+  // How long the platform's CPU may nap: the least over all schedulers. A scheduler whose tasks
+  // sleep allows a nap until its idle_until(), another one its nap(). 0: no nap, or no scheduler.
   Nanoseconds idle_for(Nanoseconds now) const noexcept;
   bool any_sleeps() const noexcept;  // all tasks of a core
   // Whether it may while tasks run.

@@ -13,12 +13,12 @@ constexpr Nanoseconds kShortestRest = 4'000'000'000;
 constexpr Nanoseconds kLongestRest = 8'000'000'000;
 constexpr Nanoseconds kRestWithoutTraffic = 100'000'000, kLongestRestWithoutTraffic = 4'000'000'000;
 
-// A way is better if it sends so many times as much, and more in all pairs but one. The right way
-// sends 1.3 times as much as the wrong one, or more.
+// The challenger wins if it sends more than kBetter times as much, and more in all pairs but one.
+// Seen: the right way sends at least 1.3 times as much as the wrong one.
 constexpr double kBetter = 1.05;
-// Of two windows: fewer tell nothing.
+// In the two windows of a pair. Fewer packets tell nothing.
 constexpr std::uint64_t kFewestPackets = 1'000;
-// One that sends less than this share in the first pair has lost.
+// The challenger loses at once if it sends less than this share in the first pair.
 constexpr double kHopeless = 0.8;
 
 }  // namespace

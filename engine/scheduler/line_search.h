@@ -1,7 +1,7 @@
-// Which way threads that poll only rings inside their program are served best: as thread groups, or
-// in the line (ring_line.h) with turns of which length. Nothing tells but the packets that the core
-// sends, so a search lets two ways alternate while the chain runs. Then it rests, for longer and
-// longer while it finds nothing better.
+// Searches for the best way to serve threads that poll only rings inside their program: as thread
+// groups, or in the line (ring_line.h) with turns of a certain length. Only the packets that leave
+// the core tell which way is better. So two ways alternate while the chain runs. Then the search
+// rests, and rests longer if it has found nothing better.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
-// Threads that poll only rings inside their program, in the line of those that yield. They yield
-// nowhere: where no task that yields has its turn, the next such thread in the order of the line
-// runs, and somebody has to send it to the end of the line. This says when.
+// The line with threads in it that poll only rings inside their program. Such a thread never
+// yields. If no task that yields has its turn, the next such thread in the order of the line is
+// running. The scheduler must send it to the end of the line. RingLine says when.
 //
-// A thread that moves packets at the links of its function has its turn until it moves no more; one
-// that moves none has a turn of fixed length, because nobody sees what it does. The same holds for
-// the threads of such a program that poll ports, for they may wait for the others.
+// A thread that moves packets at the links of its function has its turn until it moves no more. A
+// thread that moves none has a turn of fixed length, because nobody sees what it does. Both rules
+// also hold for the threads of such a program that poll ports: they may wait for the others.
 #pragma once
 
 #include <cstdint>

@@ -10,11 +10,10 @@
  * and it never passes on.
  *
  * A core on which nobody has work rests: at the engine's word each of its threads sleeps where it
- * has emptied its ports: each gave fewer packets than were asked for (FUTEX_WAIT on the word, so
- * that FUTEX_WAKE ends it). It never sleeps
- * longer than UNIS_REST_MS, and then polls: for what the program does by the clock. The engine
- * renews the word more often than that; one that was not is of an engine that is gone, and holds no
- * longer.
+ * has emptied its ports: each gave fewer packets than were asked for. It waits on the word
+ * (FUTEX_WAIT), and FUTEX_WAKE ends that. It never sleeps longer than UNIS_REST_MS, and then polls,
+ * because the program may have work by the clock. The engine renews the word more often than that.
+ * A word that was not renewed is of an engine that is gone, and no longer holds.
  *
  * Each field is loaded and stored whole. The engine believes none of it: it chooses no more by it
  * than whom to expect on the CPU.

@@ -322,10 +322,9 @@ def unmodified(
 
     Measures policies in alternating windows, and next to them UNiS' own functions that co-operate
     on the same links, each with the distance between yields that passes most. The two chains
-    alternate in blocks. `tools/third-party` fetches the programs. Where a program has threads that
-    poll only rings inside it, `unis/groups` keeps them out of the line of those that hand over.
-    Compares the alerts of Suricata with those that it raises alone on a core; exit code 1 if they
-    differ.
+    alternate in blocks. `tools/third-party` fetches the programs. Some programs have threads that
+    poll only rings inside the program. `unis/groups` is `unis` with these threads out of the line.
+    Suricata also runs alone on a core: exit code 1 if its alerts differ from those in the chain.
 
     Example: unis bench unmodified --only testpmd --json unmodified.json
     """
