@@ -14,6 +14,9 @@ constexpr std::uint32_t kLeastCapacity = 511;  // packets
 constexpr Nanoseconds kLongTurn = 1'000'000;
 // Two looks so far apart must find little: one may just come between two full bursts.
 constexpr Nanoseconds kCalmFor = 20'000;
+// A task that is alone and had such a turn goes on spinning for so long: it may compute, and poll
+// nothing.
+constexpr Nanoseconds kAfterLongTurn = 10'000'000;
 // A thread that was woken has begun a turn by then, or will not.
 constexpr Nanoseconds kLateStart = 200'000;
 // Tasks that have not caught up after this time have no time to sleep.
@@ -24,6 +27,9 @@ constexpr Nanoseconds kRareWakes = 1'000'000;
 // without having taken anything. One that says hello to its neighbours does so more seldom.
 constexpr std::uint8_t kProofs = 3;
 constexpr Nanoseconds kProofsWithin = 1'000'000'000;
+// What moves so soon after the tasks fell asleep was done before: links that are counted by looks
+// show it late.
+constexpr Nanoseconds kCountsBehind = 100'000;
 
 }  // namespace
 
@@ -53,7 +59,7 @@ ShortRests::Waiting ShortRests::Look() const noexcept {
 }
 
 bool ShortRests::BeginsAfter(bool turn_seen, Nanoseconds now) noexcept {
-  if (!allowed_) return false;
+  if (!allowed_ || now < not_before_) return false;
   // A task that is alone may find packets at each poll, and its turn never ends.
   if (!(turn_seen || tasks_.size() == 1) || Look() >= Waiting::kMuch) {
     calm_since_ = kNever;
@@ -103,6 +109,7 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     const bool behind = behind_since_ != kNever && now - behind_since_ >= kBehindFor;
     const bool long_turn = started_ && !out_of_turn_ && now - turn_at_ >= kLongTurn;
     if (!full && !behind && !long_turn) return true;
+    if (long_turn) not_before_ = now + kAfterLongTurn;
     return SpinAgain();
   }
   // Tasks that fall asleep with much in front of them, again and again, are behind all the same.
@@ -135,7 +142,8 @@ bool ShortRests::SpinAgain() noexcept {
 // All sleep, and no packet waits. What differs from the last such look was done by a task that woke
 // up by itself, at the latest after UNIS_REST_MS.
 bool ShortRests::FindTimers(Nanoseconds now) noexcept {
-  const bool compare = std::exchange(seen_asleep_, true);
+  if (!std::exchange(seen_asleep_, true)) asleep_at_ = now;
+  const bool compare = now - asleep_at_ >= kCountsBehind;
   for (Slot slot = 0; slot < tasks_.size(); ++slot) {
     Asleep& before = asleep_[slot];
     const std::uint16_t taken = tasks_.TakenBy(tasks_[slot]), sent = tasks_.SentBy(tasks_[slot]);

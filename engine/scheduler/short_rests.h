@@ -64,6 +64,7 @@ class ShortRests {
   ProcessController& controller_;
   bool allowed_ = false, active_ = false;
   Nanoseconds calm_since_ = kNever;    // little waits, while tasks spin
+  Nanoseconds not_before_ = 0;         // tasks sleep again
   Nanoseconds since_ = kNever;         // packets may wait, while tasks sleep
   Nanoseconds behind_since_ = kNever;  // much waits, while tasks run
   Nanoseconds woken_at_ = 0;
@@ -77,6 +78,7 @@ class ShortRests {
   std::vector<bool> woken_;     // per task
   std::vector<Asleep> asleep_;  // per task
   bool seen_asleep_ = false;    // since the last wake
+  Nanoseconds asleep_at_ = 0;   // when that was
   Nanoseconds wake_delay_ = 0;
   std::optional<TaskIndex> sends_by_timer_;
 };

@@ -154,6 +154,7 @@ struct ShortRestsWithTimersTest : ShortRestsTest {
 
 TEST_F(ShortRestsWithTimersTest, ATaskThatSendsByATimerEndsThem) {
   PassUntilResting();
+  Pass(200'000);
   for (int i = 0; i < 2; ++i) {
     PollsAndSends(0, 32);
     EXPECT_TRUE(Resting());
@@ -183,6 +184,20 @@ TEST_F(ShortRestsWithTimersTest, WhatWokenTasksSendIsNoTimers) {
     RunOnce();
     rig.monitor.received[1] += 32;
     Pass(10 * kT);
+  }
+  EXPECT_TRUE(Resting());
+  EXPECT_EQ(SendsByTimer(), std::nullopt);
+}
+
+TEST_F(ShortRestsWithTimersTest, WhatIsCountedLateIsNoTimers) {
+  PassUntilResting();
+  for (int i = 0; i < 20; ++i) {
+    rig.monitor.packets[0] = kMuch;
+    Pass(10 * kT);
+    rig.monitor.received[1] += 32;
+    RunOnce();
+    rig.monitor.sent[2] += 32;
+    Pass(50 * kT);
   }
   EXPECT_TRUE(Resting());
   EXPECT_EQ(SendsByTimer(), std::nullopt);
@@ -390,6 +405,16 @@ TEST(RestsWithoutTurnsTest, OnlyATaskThatIsAloneSleeps) {
     for (Nanoseconds now = 0; now < kIdleAfter / 2; now += kT) rig.TickAt(now);
     EXPECT_EQ(rig.cores[0].statistics().parked, alone);
   }
+}
+
+// It is told to sleep where it polls, and does not poll.
+TEST(RestsWithoutTurnsTest, ATaskThatIsAloneAndComputesIsSeldomToldTo) {
+  Rig rig(SettingsOfRests(), Chain({0}), 1, Filled({1, 0}), true);
+  rig.controller.can_park = true;
+  rig.controller.in_line = {0};
+  EXPECT_TRUE(rig.cores.Start());
+  for (Nanoseconds now = 0; now < 100'000'000; now += kT) rig.TickAt(now);
+  EXPECT_LT(rig.cores[0].statistics().parks, 12U);
 }
 
 TEST(NoShortRestsTest, WhereATaskDoesNotYield) {
