@@ -71,9 +71,11 @@ void HandoverController::TakeIn(TaskIndex task) noexcept {
 }
 
 void HandoverController::LetRingsJoin(bool join, TaskIndex current) noexcept {
-  for (State& state : states_) {
+  for (TaskIndex task = 0; task < tasks_.size(); ++task) {
+    State& state = states_[task];
     if (!state.has_rings) continue;
     if (state.in_line && !join) state.turns->SetBudget(0);
+    if (state.turn == nullptr) state.turn = state.turns->Of(tasks_[task]->tid());
     state.in_line = join;
   }
   const bool any_in_line = std::ranges::any_of(states_, &State::in_line);

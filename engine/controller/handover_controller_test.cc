@@ -205,6 +205,19 @@ TEST_F(HandoverControllerTest, AThreadThatPollsRingsIsInLineWhileItIsLet) {
   EXPECT_FALSE(controller->SupportsYield(1));
 }
 
+TEST_F(HandoverControllerTest, AThreadThatPollsAPortLateYieldsFromThenOn) {
+  TurnTakers takers({Kind::kTakesTurns, Kind::kHasRings});
+  auto controller = Made(takers);
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 0));
+  controller->LetRingsJoin(true, 0);
+  EXPECT_TRUE(controller->PollsRings(2));
+  ASSERT_TRUE(takers.Polls(2));
+  controller->LetRingsJoin(true, 2);
+  EXPECT_FALSE(controller->PollsRings(2));
+  EXPECT_TRUE(controller->SupportsYield(2));
+}
+
 TEST_F(HandoverControllerTest, WhereAllAreOfSuchAProgramOneGoesOnWhenTheyLeaveTheLine) {
   TurnTakers takers({Kind::kHasRings});
   auto controller = Made(takers);

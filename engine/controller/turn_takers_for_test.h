@@ -52,6 +52,7 @@ class TurnTakers {
   struct Slot {
     alignas(64) std::atomic<std::uint64_t> count{0};
     std::atomic<pid_t> tid{0};
+    std::atomic<bool> polls{false};  // at least once, also if it takes no turns
   };
 
   explicit TurnTakers(const std::vector<Kind>& kinds)
@@ -98,6 +99,11 @@ class TurnTakers {
     return counts;
   }
   bool Runs(std::size_t i) const { return Counts(i, 1); }
+  // The thread beside one that kHasRings polls a port from now on.
+  bool Polls(std::size_t i) {
+    slots_[i].polls = true;
+    return Eventually([&] { return !slots_[i].polls.load(); });
+  }
   // For as long as many turns would take.
   bool KeepsRunning(std::size_t i) const { return Counts(i, 1'000'000); }
   // No other runs meanwhile.
@@ -120,14 +126,19 @@ class TurnTakers {
     CPU_ZERO(&set);
     CPU_SET(LastCpu(), &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0) _exit(1);
+    unis_turns* const turns = kind == Kind::kNoPlugin ? nullptr : MakeTurnsFile();
     if (beside != nullptr) {
-      std::thread([beside] {
+      std::thread([beside, turns] {
         beside->tid = gettid();
-        for (;;) beside->count.fetch_add(1, std::memory_order_relaxed);
+        for (;;) {
+          beside->count.fetch_add(1, std::memory_order_relaxed);
+          if (!beside->polls.load(std::memory_order_relaxed)) continue;
+          __atomic_store_n(&turns->threads[1].tid, gettid(), __ATOMIC_RELEASE);
+          beside->polls = false;
+        }
       }).detach();
       while (beside->count.load() == 0) sched_yield();
     }
-    unis_turns* const turns = kind == Kind::kNoPlugin ? nullptr : MakeTurnsFile();
     if (turns != nullptr) {
       turns->threads[0].began = 1;
       __atomic_store_n(&turns->threads[0].tid, gettid(), __ATOMIC_RELEASE);

@@ -121,7 +121,7 @@ void AlgorithmOne::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept
     costs_.EndTurn(previous,
                    std::max<Nanoseconds>(0, now + settings().latency_compensation - began));
   costs_.BeginTurn(current_, {.begin = settled_, .slice = slice_, .interval = settings().interval});
-  if (!yielded || counts_yields_) {
+  if (!CountsItsTurns(current_)) {
     if (!starts) ++switches_;
     ++current_task().switched_in;
   }

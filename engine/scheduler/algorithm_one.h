@@ -61,6 +61,10 @@ class AlgorithmOne : public CoreScheduler {
   // The turns of tasks that were parked begin now.
   void BeginAnew(Nanoseconds now) noexcept;
   virtual bool GoOnWith(const Place& next, Nanoseconds now) noexcept;
+  // The turns of such a task are no switches of the scheduler: it counts them itself.
+  virtual bool CountsItsTurns(Slot) const noexcept { return false; }
+  // What moved while nobody looked counts for no thread.
+  void ForgetThreads() noexcept { groups_.Start(), left_ = kNoSlot; }
 
   TaskIndex Current() const noexcept { return tasks_[current_].index; }
   TaskState& current_task() noexcept { return tasks_[current_]; }
@@ -76,7 +80,6 @@ class AlgorithmOne : public CoreScheduler {
   Nanoseconds slice_ = 0;
   Nanoseconds quiet_until_ = 0;  // nothing can happen before
   Slot current_ = 0;
-  bool counts_yields_ = true;  // as switches of the scheduler
   std::uint64_t decisions_ = 0;
   CoreTasks tasks_;
   RunQueue queue_;

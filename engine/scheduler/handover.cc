@@ -34,7 +34,6 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
       grants_(set.divides),
       circular_(set.circular),
       reads_elsewhere_(!set.read_elsewhere.empty()) {
-  counts_yields_ = false;  // the tasks do
   std::vector<LinkIndex> read;
   for (const Task& task : set.tasks) {
     grants_ |= task.ingress.size > 1 || task.egress.size > 1;
@@ -73,6 +72,7 @@ void Handover::LookForBetterWay(Nanoseconds now) noexcept {
 void Handover::ServeRings(Nanoseconds turn, Nanoseconds now) noexcept {
   if (turn == 0 && !rings_.joined()) return;
   turn > 0 ? rings_.Join(current_, turn, now) : rings_.Leave(current_);
+  if (turn == 0) ForgetThreads();
   FindYielding();
   if (const Place next = NextInLine(); !IsInLine(current_) && next.found())
     OnSelfSwitch(tasks_[next.task].index);
@@ -161,7 +161,9 @@ bool Handover::Watch(Nanoseconds now) noexcept {
     // A task that was preempted first goes on with its turn, or the line would stand still.
     if (turn_seen) next = FirstNotInLine(now, false);
     reason = next.found() ? SwitchReason::kBetween : LeaveReasonInLine(now);
-    if (reason == SwitchReason::kSliceExpired) next = FirstNotInLine(now, false);
+    // Of threads that poll rings each turn ends so: others run when one begins that yields.
+    if (reason == SwitchReason::kSliceExpired && !rings_.IsAmongRings(current_))
+      next = FirstNotInLine(now, false);
   } else {
     if (!LookAtTurn(now)) return false;
     reason = LeaveReason(now);
@@ -179,7 +181,7 @@ bool Handover::Watch(Nanoseconds now) noexcept {
   if (!next.found()) return false;
   const bool switched = SwitchTo(next, *reason, now);
   // Also where it failed, because the front has ended.
-  if (rings_.joined() && in_line && IsInLine(next.task)) rings_.SentBack(now);
+  if (rings_.joined() && IsInLine(next.task)) in_line ? rings_.SentBack(now) : rings_.GoOn(now);
   return switched;
 }
 
@@ -194,6 +196,7 @@ void Handover::FollowLine(const std::optional<YieldingTasks::Turn>& turn,
     return ServeRings(0, now);
   }
   const TaskIndex front = tasks_[rings_.Front(now)].index;
+  if (rings_.passing()) return;
   OnTurn({.task = front, .begun = turn && turn->begun && turn->task == front}, now);
 }
 
@@ -264,9 +267,9 @@ AlgorithmOne::Place Handover::FirstNotInLine(Nanoseconds now, bool before_line) 
 }
 
 AlgorithmOne::Place Handover::NextInLine() const noexcept {
-  if (rings_.joined() && IsInLine(current_)) {
-    const Slot after = rings_.After(current_);
-    return queue_.FirstThat([=](Slot slot) { return slot == after; });
+  if (rings_.joined()) {
+    const Slot slot = IsInLine(current_) ? rings_.After(current_) : rings_.expected();
+    return queue_.FirstThat([=](Slot other) { return other == slot; });
   }
   return queue_.FirstThat([this](Slot slot) { return IsInLine(slot) && !parking_.IsParked(slot); });
 }

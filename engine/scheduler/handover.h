@@ -50,6 +50,7 @@ class Handover final : public AlgorithmOne {
  private:
   bool Decide(Nanoseconds now) noexcept override;
   bool GoOnWith(const Place& next, Nanoseconds now) noexcept override;
+  bool CountsItsTurns(Slot slot) const noexcept override { return Yields(slot); }
 
   bool Watch(Nanoseconds now) noexcept;
   bool LookWhileResting(Nanoseconds now) noexcept;

@@ -21,13 +21,7 @@ constexpr Nanoseconds kLongestTurn = 1'000'000;
 
 void RingLine::Find() {
   members_.resize(tasks_.size());
-  for (Slot slot = tasks_.size(); slot-- > 0;) {
-    if (!yielding_.PollsRings(Index(slot))) continue;
-    members_[slot].rings = true;
-    first_ = slot;
-    for (Slot other = 0; other < tasks_.size(); ++other)
-      members_[other].among_rings |= tasks_[other].function == tasks_[slot].function;
-  }
+  FindMembers();
   bool any_rings = false, any_yield = false;
   for (Slot slot = 0; slot < tasks_.size(); ++slot) {
     const Member& member = members_[slot];
@@ -37,11 +31,23 @@ void RingLine::Find() {
   any_ = any_rings && any_yield;
 }
 
+void RingLine::FindMembers() noexcept {
+  std::ranges::fill(members_, Member{});
+  for (Slot slot = tasks_.size(); slot-- > 0;) {
+    if (!yielding_.PollsRings(Index(slot))) continue;
+    members_[slot].rings = true;
+    first_ = slot;
+    for (Slot other = 0; other < tasks_.size(); ++other)
+      members_[other].among_rings |= tasks_[other].function == tasks_[slot].function;
+  }
+}
+
 void RingLine::Join(Slot current, Nanoseconds turn, Nanoseconds now) noexcept {
   turn_ = turn;
   joined_ = true;
   lost_ = 0;
   yielding_.LetRingsJoin(true, Index(current));
+  FindMembers();
   (void)yielding_.CurrentTurn(tasks_.core());  // what was before
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     members_[slot].in_line = members_[slot].rings || yielding_.SupportsYield(Index(slot));

@@ -43,6 +43,12 @@ class RingLine {
   bool IsOver(Nanoseconds now) noexcept;
   // The front has been sent to the end of the line.
   void SentBack(Nanoseconds now) noexcept;
+  // A task that is not in line had the CPU until now.
+  void GoOn(Nanoseconds now) noexcept { since_ = now, looked_ = false; }
+  // The front has ended its turn, and the next one has not been seen yet.
+  bool passing() const noexcept { return passing_; }
+  // Who runs, or will next.
+  Slot expected() const noexcept { return passing_ ? After(front_) : front_; }
   Slot After(Slot slot) const noexcept;
 
  private:
@@ -56,6 +62,7 @@ class RingLine {
   };
 
   TaskIndex Index(Slot slot) const noexcept { return tasks_[slot].index; }
+  void FindMembers() noexcept;
   std::uint64_t TurnsOf(Slot slot) const noexcept { return yielding_.TurnsOf(Index(slot)); }
   void MoveTo(Slot slot, Nanoseconds now) noexcept;
 

@@ -34,9 +34,10 @@ SchedulerSettings WithTurn(std::optional<Nanoseconds> turn) {
 }
 
 struct RingLineTest : testing::Test {
-  explicit RingLineTest(std::optional<Nanoseconds> turn = kRingTurn)
+  explicit RingLineTest(std::optional<Nanoseconds> turn = kRingTurn,
+                        const std::vector<TaskIndex>& in_line = {kBefore, kBehind})
       : rig(WithTurn(turn), Program(), 1, Filled(std::vector<std::uint32_t>(4, kPlenty)), true) {
-    rig.controller.in_line = {kBefore, kBehind};
+    rig.controller.in_line = in_line;
     rig.controller.among_rings = {kReceiver};
     rig.controller.poll_rings = {kWorker, kSender};
     rig.controller.turns.resize(5);
@@ -159,6 +160,65 @@ TEST_F(RingLineTest, ALineThatIsNotAsBelievedIsMadeAnew) {
   EXPECT_EQ(rig.controller.joins.size(), 2U);
 }
 
+TEST_F(RingLineTest, EachTurnCountsOnce) {
+  const std::uint64_t before = rig.cores[0].statistics().switches;
+  ComesToSender();
+  After(kRingTurn);
+  Begins(kBehind);
+  Begins(kBefore);
+  EXPECT_EQ(rig.cores[0].statistics().switches - before, 5U);
+  for (const TaskIndex task : {kReceiver, kWorker, kSender, kBehind, kBefore})
+    EXPECT_EQ(rig.cores[0].SwitchedIn(task), 1U) << task;
+}
+
+TEST_F(RingLineTest, UntilTheNextOneBeginsNobodyIsBelievedToRunAgain) {
+  ComesToSender();
+  After(kRingTurn);
+  ASSERT_EQ(rig.Current(0), kBehind);
+  After(kRingLook);
+  EXPECT_EQ(rig.Current(0), kBehind);
+  EXPECT_EQ(rig.cores[0].SwitchedIn(kSender), 1U);
+}
+
+// The task behind does not yield, and always has work.
+struct BesideOtherTest : RingLineTest {
+  BesideOtherTest() : RingLineTest(kRingTurn, {kBefore}) {}
+};
+
+TEST_F(BesideOtherTest, ItRunsBetweenTheTurnsAndAllComeRound) {
+  for (int round = 0; round < 3; ++round) {
+    Begins(kBefore);
+    EXPECT_EQ(rig.Current(0), kBehind);
+    for (int i = 0; rig.Current(0) == kBehind && i < 1000; ++i) After(kRingLook);
+    ASSERT_EQ(rig.Current(0), kBefore) << "its turn goes on";
+    rig.controller.in_turns.clear();
+    Begins(kReceiver);
+    for (int i = 0; rig.Current(0) == kBehind && i < 1000; ++i) After(kRingLook);
+    ASSERT_EQ(rig.Current(0), kReceiver);
+    rig.controller.switches.clear();
+    Ends();
+    ASSERT_EQ(rig.Current(0), kWorker);
+    After(kRingTurn - kRingLook);
+    EXPECT_TRUE(rig.controller.switches.empty()) << "its turn begins now";
+    After(kRingTurn);
+    ASSERT_EQ(rig.Current(0), kSender);
+    After(kRingTurn);
+  }
+}
+
+// The receiver is interrupted in its turn, which goes on for as long as if it had begun then.
+TEST_F(BesideOtherTest, ATurnDoesNotEndWhileAnotherHasTheCpu) {
+  Begins(kReceiver);
+  ASSERT_EQ(rig.Current(0), kBehind);
+  for (int i = 0; rig.Current(0) == kBehind && i < 1000; ++i) After(kRingLook);
+  ASSERT_EQ(rig.Current(0), kReceiver);
+  rig.controller.switches.clear();
+  After(kRingTurn - kRingLook);
+  EXPECT_TRUE(rig.controller.switches.empty());
+  After(2 * kRingLook);
+  EXPECT_EQ(rig.controller.switches, (Calls{{0, kReceiver, kWorker}}));
+}
+
 struct NotInLineTest : RingLineTest {
   NotInLineTest() : RingLineTest(0) {}
 };
@@ -199,6 +259,22 @@ TEST_F(SearchTest, TheyJoinTheLineWhereMorePacketsLeaveTheCore) {
   ASSERT_TRUE(rig.costs.RingWay(1));
   EXPECT_NE(*rig.costs.RingWay(1), 0U);
   EXPECT_TRUE(rig.controller.joins.back().first);
+}
+
+// In the line nobody looks which thread took what. All of it has been sent since.
+TEST_F(SearchTest, WhatMovedInTheLineIsNoWorkForThreads) {
+  const auto& joins = rig.controller.joins;
+  while (joins.empty() || !joins.back().first) Run(100'000, 14, 10);
+  rig.monitor.received[1] += 20'000;
+  while (joins.back().first) After(kRingLook);
+  Begins(kBefore);
+  ASSERT_EQ(rig.Current(0), kReceiver);
+  rig.monitor.packets[1] = 0;
+  for (int i = 0; i < 50; ++i) After(kRingLook);
+  for (int i = 0; i < 3; ++i) {
+    Begins(kBefore);
+    EXPECT_EQ(rig.Current(0), kBefore) << "nothing is inside";
+  }
 }
 
 TEST_F(SearchTest, TheyLeaveItWhereFewerDo) {
