@@ -1,11 +1,15 @@
 """unis bench load: rows of windows, and the picture."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.python.signalling import wait_until
 from tests.python.test_docs import ROOT
+from unis.bench.beside import ALONE, NICE_0, _computing, _run_ns, _Turns
 from unis.bench.load import LOADS, PMD_MAXSLEEP, POLLING, SLEEPING, row_of
 from unis.report import curves
 from unis.v1 import engine_pb2 as pb
@@ -13,10 +17,15 @@ from unis.v1.common_pb2 import LatencyHistogram
 
 
 def window(
-    functions_ms: float, engine_ms: float, offered: int = 0, dropped: int = 0, delivered: int = 0
+    functions_ms: float,
+    engine_ms: float,
+    offered: int = 0,
+    dropped: int = 0,
+    delivered: int = 0,
+    us: int = 90,
 ) -> pb.MeasureReply:
-    """Of 100 ms."""
-    histogram = LatencyHistogram(value_ns=[10_000, 90_000], count=[90, 10])
+    """Of 100 ms; `us`: what the slowest tenth of the packets waited."""
+    histogram = LatencyHistogram(value_ns=[10_000, 1_000 * us], count=[90, 10])
     return pb.MeasureReply(
         window_ns=100_000_000,
         function_cpu_ns={"a": round(functions_ms * 5e5), "b": round(functions_ms * 5e5)},
@@ -34,7 +43,7 @@ def test_a_row_has_the_median_share_of_a_cpu_and_the_losses_of_all_windows() -> 
         {SLEEPING: window(30, 60, offered=1000, dropped=30), POLLING: window(100, 100)},
         {SLEEPING: window(90, 70, offered=1000, dropped=0), POLLING: window(100, 100)},
     ]
-    row = row_of("light", SLEEPING, 0.25, 8.0, rounds)
+    row = row_of("light", SLEEPING, 0.25, [(8.0, rounds)])
     assert row.cpu_functions == pytest.approx(0.3)
     assert row.cpu_platform == pytest.approx(0.6)
     assert row.quartiles["cpu_functions"].q3 == pytest.approx(0.6)
@@ -47,7 +56,7 @@ def test_a_row_has_the_median_share_of_a_cpu_and_the_losses_of_all_windows() -> 
 
 
 def test_nothing_offered_is_nothing_lost() -> None:
-    row = row_of("light", POLLING, 0.0, 8.0, [{POLLING: window(1, 1)}])
+    row = row_of("light", POLLING, 0.0, [(8.0, [{POLLING: window(1, 1)}])])
     assert row.lost == 0
     assert row.ns_per_packet == pytest.approx(1e6), "as of one packet"
 
@@ -58,11 +67,50 @@ def test_cpu_time_by_packet_is_compared_within_a_round() -> None:
         {SLEEPING: window(10, 1, delivered=100), PMD_MAXSLEEP: window(20, 1, delivered=100)},
         {SLEEPING: window(20, 1, delivered=100), PMD_MAXSLEEP: window(20, 1, delivered=50)},
     ]
-    row, own = (row_of("openvswitch", arm, 0.1, 1.0, rounds) for arm in (SLEEPING, PMD_MAXSLEEP))
+    runs = [(1.0, [{POLLING: window(1, 1), **each} for each in rounds])]
+    row, own = (row_of("openvswitch", arm, 0.1, runs) for arm in (SLEEPING, PMD_MAXSLEEP))
     assert row.ns_per_packet == pytest.approx(150_000)
     assert row.ratio_to_pmd_maxsleep is not None
     assert row.ratio_to_pmd_maxsleep.median == pytest.approx(0.5)
     assert own.ns_per_packet == pytest.approx(300_000)
+
+
+def test_bring_ups_are_told_apart_and_latency_is_compared_within_a_round() -> None:
+    """The second bring-up is slower by a third, whatever the functions do."""
+    runs = [
+        (9.0, [{POLLING: window(100, 100, us=20), SLEEPING: window(20, 50, us=100)}] * 3),
+        (6.0, [{POLLING: window(100, 100, us=50), SLEEPING: window(30, 50, us=130)}] * 3),
+    ]
+    row, base = (row_of("light", arm, 0.1, runs) for arm in (SLEEPING, POLLING))
+    assert row.most_mpps == pytest.approx(7.5)
+    assert row.cpu_functions_by_run == pytest.approx([0.2, 0.3])
+    added = row.added_us["p95"]
+    assert added is not None
+    assert added.median == pytest.approx(80, rel=0.05)
+    assert added.rounds == 6
+    assert base.added_us == {"p50": None, "p95": None, "p99": None}
+
+
+def _state(stat: Path) -> str:
+    return stat.read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_process_computes_only_in_its_own_windows() -> None:
+    with _computing(NICE_0, max(os.sched_getaffinity(0))) as pid:
+        stat = Path(f"/proc/{pid}/stat")
+        turns = _Turns({NICE_0: pid})
+        turns.begin(ALONE)
+        assert wait_until(lambda: _state(stat) == "T")
+        before = _run_ns(pid)
+        time.sleep(0.05)
+        assert _run_ns(pid) == before
+        turns.begin(NICE_0)
+        assert wait_until(lambda: _run_ns(pid) > before)
+        turns.end()
+        assert list(turns.shares) == [NICE_0]
+        assert 0 < turns.shares[NICE_0][0] <= 1
+        assert wait_until(lambda: _state(stat) == "T")
+    assert not stat.exists()
 
 
 def test_the_picture_has_two_plots_for_each_chain(tmp_path: Path) -> None:

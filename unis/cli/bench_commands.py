@@ -30,6 +30,7 @@ from unis.cli.terminal import moved, out, print_line, say, table_of, writable, w
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.alerts import Alerts
+    from unis.bench.beside import BesideRow
     from unis.bench.latency import LatencyResult, LatencyRow
     from unis.bench.load import LoadResult, LoadRow
     from unis.bench.throughput import ThroughputRow
@@ -421,7 +422,7 @@ def load(
         between(1, 2000, "Longest wait of a packet for functions that sleep, µs (`max_delay_us`)."),
     ] = 100,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Half the windows. Takes two minutes.")
+        bool, typer.Option("--quick", help="Two bring-ups in place of five. Takes four minutes.")
     ] = False,
     window: WindowOption = WINDOW,
     output: Annotated[
@@ -432,8 +433,10 @@ def load(
 
     Compares three modes: hand-over with functions that poll, hand-over with functions that sleep
     between packets, and `cooperative`. For Open vSwitch the third is its own sleep: `pmd-maxsleep`
-    of the same length, under the kernel's scheduler. The windows alternate in one run of each
-    chain. CPU time is what the kernel's scheduler counts of the threads that poll. Writes load.svg,
+    of the same length, under the kernel's scheduler. The windows alternate. Each chain is brought
+    up several times. CPU time is what the kernel's scheduler counts of the threads that poll.
+
+    At 10 % of the load a process that computes then runs on the functions' CPU. Writes load.svg,
     load.png and results.json after each chain.
 
     Example: unis bench load --quick -o build/load
@@ -448,7 +451,8 @@ def load(
     settings = LoadSettings(
         loads=_loads_of(loads, 0, 100) if loads else LOADS,
         max_delay_us=max_delay,
-        rounds=6 if quick else 12,
+        runs=2 if quick else 5,
+        rounds=6,
         window=window,
     )
     check_plots()
@@ -458,15 +462,21 @@ def load(
         check(name)
     files = [writable(output / name) for name in ("load.svg", "load.png", "results.json")]
     machine = Machine.this()
-    result = LoadResult(machine=MachineSummary.this(len(machine.cpus)), settings=settings, rows=[])
+    result = LoadResult(
+        machine=MachineSummary.this(len(machine.cpus)), settings=settings, rows=[], beside=[]
+    )
     for name in names:
-        rows = compare(name, settings, machine, say)
+        rows, beside = compare(name, settings, machine, say)
         _print_load(rows)
+        _print_beside(beside)
         result.rows += rows
+        result.beside += beside
         for file in files[:2]:  # what there is, if a later one fails
             curves.load(_load_curves(result), file)
         write_result(files[2], result.model_dump_json(indent=2) + "\n")
-    print_disturbed(row.disturbed for row in result.rows)
+    print_disturbed(
+        [row.disturbed for row in result.rows] + [row.disturbed for row in result.beside]
+    )
     print_line("  ".join(map(str, files)), "bold")
 
 
@@ -481,7 +491,9 @@ def _load_curves(result: LoadResult) -> dict[str, dict[str, LoadCurve]]:
 
 
 def _print_load(rows: list[LoadRow]) -> None:
-    columns = "policy|functions' CPU|platform's|p50 µs|p95|p99|lost|ns/packet|÷ pmd-maxsleep|95 %"
+    columns = "policy|functions' CPU|by bring-up|platform's|p50 µs|p95|p99|lost|ns/packet"
+    if any(row.ratio_to_pmd_maxsleep for row in rows):
+        columns += "|÷ pmd-maxsleep|95 %"
     title = f"{rows[0].chain}: load 100 % is {rows[0].most_mpps:.2f} Mpps"
     table = table_of(title, "load", columns.split("|"))
     before = None
@@ -490,13 +502,32 @@ def _print_load(rows: list[LoadRow]) -> None:
             "" if row.load == before else f"{100 * row.load:g}%",
             row.policy,
             f"{row.cpu_functions:.1%}",
+            f"{min(row.cpu_functions_by_run):.1%}–{max(row.cpu_functions_by_run):.1%}",
             f"{row.cpu_platform:.1%}",
             *(us_text(row.latency_us[name]) for name in ("p50", "p95", "p99")),
             f"{row.lost:.2%}",
             f"{row.ns_per_packet:,.0f}" if row.load else "–",
-            *ratio_cells(row.ratio_to_pmd_maxsleep),
+            *(ratio_cells(row.ratio_to_pmd_maxsleep) if row.ratio_to_pmd_maxsleep else ()),
         )
         before = row.load
+    out.print(table)
+
+
+def _print_beside(rows: list[BesideRow]) -> None:
+    if not rows:
+        return
+    title = f"{rows[0].chain}: a process that computes on the functions' CPU, load 10 %"
+    table = table_of(
+        title, "process", ["functions' CPU", "process' CPU", "p50 µs", "p95", "p99", "lost"]
+    )
+    for row in rows:
+        table.add_row(
+            row.beside,
+            f"{row.cpu_functions:.1%}",
+            "–" if row.cpu_beside is None else f"{row.cpu_beside:.1%}",
+            *(us_text(row.latency_us[name]) for name in ("p50", "p95", "p99")),
+            f"{row.lost:.2%}",
+        )
     out.print(table)
 
 
