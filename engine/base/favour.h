@@ -1,7 +1,9 @@
 // The engine's threads that spin for the functions come before its others, which answer calls, and
-// before the command line. Not in a real-time class: nothing else would ever run on their CPU.
+// before the command line. Not in a real-time class: nothing else would ever run on their CPU. Only
+// a Hurry is, for a moment.
 #pragma once
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -26,5 +28,27 @@ inline void FavourSession(int nice = kFavouredNice) {
   std::ofstream autogroup("/proc/self/autogroup");
   if (autogroup) autogroup << nice;
 }
+
+// While it lives, the calling thread comes before all that has no real-time class. For changes
+// during which the kernel schedules the functions: packets are lost if they take a millisecond.
+class Hurry {
+ public:
+  Hurry() {
+    if (sched_getparam(0, &before_) != 0) return;
+    policy_ = sched_getscheduler(0);
+    const sched_param first{.sched_priority = 1};
+    hurries_ = policy_ >= 0 && sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0;
+  }
+  ~Hurry() {
+    if (hurries_) (void)sched_setscheduler(0, policy_, &before_);
+  }
+  Hurry(const Hurry&) = delete;
+  Hurry& operator=(const Hurry&) = delete;
+
+ private:
+  sched_param before_{};
+  int policy_ = SCHED_OTHER;
+  bool hurries_ = false;
+};
 
 }  // namespace unis

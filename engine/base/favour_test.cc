@@ -48,5 +48,16 @@ TEST(FavourTest, OnlyASessionThatThisProcessBegan) {
   EXPECT_TRUE(AutogroupAfterFavouring(false).ends_with("nice 0")) << AutogroupAfterFavouring(false);
 }
 
+TEST(HurryTest, TheThreadIsInARealTimeClassAsLongAsItHurries) {
+  UNIS_NEED_ROOT();
+  const int before = sched_getscheduler(0);
+  {
+    const Hurry hurry;
+    EXPECT_EQ(sched_getscheduler(0) & ~SCHED_RESET_ON_FORK, SCHED_FIFO);
+    const Hurry again;
+  }
+  EXPECT_EQ(sched_getscheduler(0) & ~SCHED_RESET_ON_FORK, before);
+}
+
 }  // namespace
 }  // namespace unis

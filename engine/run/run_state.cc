@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/favour.h"
 #include "engine/contract/from_proto.h"
 #include "engine/run/account.h"
 #include "engine/run/convert.h"
@@ -199,6 +200,7 @@ Decision RunState::DecisionFor(v1::Policy policy, v1::ControllerKind controller)
 
 absl::Status RunState::ChangeTo(const Decision& wanted) {
   const HeldFile::Changing changing(options_.held);
+  const Hurry hurry;
   auto status = control_->Change(wanted, wanted == wanted_);
   if (status.ok()) wanted_ = wanted;
   return status;

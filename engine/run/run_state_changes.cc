@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/base/favour.h"
 #include "engine/base/proc.h"
 #include "engine/controller/fair_slice.h"
 #include "engine/run/run_state.h"
@@ -166,6 +167,7 @@ absl::Status RunState::Rearrange(const std::set<std::string>& functions,
                                  const std::function<absl::Status()>& change) {
   if (!running()) return change();
   const HeldFile::Changing changing(options_.held);
+  const Hurry hurry;
   ++arranged_;
   control_->LetGo(deployment_->topology().CpusAround(functions));
   auto status = change();

@@ -198,3 +198,29 @@ def test_a_killed_function_for_which_nothing_comes_dies_too(machine: Machine) ->
     kill(machine, "a")
     machine.wait_for(lambda: bool(chain(machine, "idle")["down"] == "a"), "it does not die")
     assert_delivers(machine, "busy")
+
+
+@pytest.mark.benchmark  # on a machine without other load
+def test_settings_change_while_packets_come(machine: Machine) -> None:
+    """The kernel schedules meanwhile, and a ring is full after 2 ms at this rate.
+
+    Once at least nothing is lost: the source itself may be without its CPU for as long.
+    """
+
+    def with_turns_of(packets: int) -> Path:
+        functions: dict[str, Json] = {name: macswap() for name in "abc"}
+        scheduler: Json = {"quota": packets}
+        return machine.chain_file(functions, traffic={"rate": "2Mpps"}, scheduler=scheduler)
+
+    machine.up(with_turns_of(512))
+    assert_delivers(machine, "chain")
+    for change in range(20):
+        before = machine.ps()["stats"]["account"]
+        machine.unis("apply", str(with_turns_of(1024 if change % 2 == 0 else 512)))
+        assert_delivers(machine, "chain")
+        now = machine.ps()["stats"]["account"]
+        if all(now[part] == before[part] for part in now if part.startswith("dropped")):
+            break
+    else:
+        pytest.fail("each change lost packets")
+    assert_whole(machine.exact_account())
