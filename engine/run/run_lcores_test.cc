@@ -1,5 +1,6 @@
 // Runs whose source, sink and schedulers have service lcores of their own. All of these are on CPU
 // 0.
+#include <rte_launch.h>
 #include <rte_service.h>
 
 #include <algorithm>
@@ -21,8 +22,10 @@ class RunLcoresTest : public RunTest, public testing::WithParamInterface<std::si
   // Else they would go on polling, and leave less of the CPU to the tests that follow.
   void TearDown() override {
     RunTest::TearDown();
-    for (std::size_t i = 1; i < service_lcores_.size(); ++i)
+    for (std::size_t i = 1; i < service_lcores_.size(); ++i) {
       EXPECT_EQ(rte_service_lcore_stop(service_lcores_[i]), 0) << i;
+      rte_eal_wait_lcore(service_lcores_[i]);  // or the next test could not start it
+    }
   }
   // Of functions. With four lcores there are two schedulers, if there are two cores.
   std::size_t cores() const { return GetParam() == 4 ? 2 : 1; }
