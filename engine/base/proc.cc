@@ -129,4 +129,11 @@ ContextSwitches ContextSwitchesOf(const UniqueFd& task) noexcept {
           .involuntary = Value(status.view(), "\nnonvoluntary_ctxt_switches:")};
 }
 
+std::uint64_t OwnCpuTimeNs() noexcept {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
 }  // namespace unis

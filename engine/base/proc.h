@@ -33,6 +33,9 @@ bool Dying(const UniqueFd& task) noexcept;
 // such, which spin, they would wait for that for ever.
 void BoostExitingThreads(pid_t pid);
 
+// Of all threads of this process.
+std::uint64_t OwnCpuTimeNs() noexcept;
+
 // As the kernel's scheduler counts. What goes on is counted when it ends, or at a tick.
 struct ThreadTimes {
   std::uint64_t ran_ns = 0;

@@ -1,7 +1,5 @@
 #include "engine/run/measurement.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -49,13 +47,6 @@ void FillChains(const Snapshot& begin, const Snapshot& end, v1::MeasureReply& re
     all.Merge(latency);
   }
   *reply.mutable_latency() = ToProto(all);
-}
-
-std::uint64_t OwnCpuTimeNs() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 // Of the functions' CPUs and of the platform's.

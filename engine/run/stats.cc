@@ -245,6 +245,7 @@ void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
   FillCores(run, stats);
   FillComponents(run, stats);
   FillDevices(run.deployment, stats);
+  stats.set_engine_cpu_ns(OwnCpuTimeNs());
   if (!run.deployment.chains().empty()) *stats.mutable_account() = TakeAccount(run.deployment);
   if (run.deployment.foreign()) return;
   stats.set_mempool_size(run.deployment.memory().size());

@@ -10,7 +10,7 @@ import pytest
 from tests.python.signalling import wait_until
 from tests.python.test_docs import ROOT
 from unis.bench.beside import ALONE, NICE_0, _computing, _run_ns, _Turns
-from unis.bench.load import LOADS, PMD_MAXSLEEP, POLLING, SLEEPING, row_of
+from unis.bench.load import LOADS, PMD_MAXSLEEP, POLLING, SLEEPING, row_of, took_from_platform
 from unis.report import curves
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
@@ -89,6 +89,18 @@ def test_bring_ups_are_told_apart_and_latency_is_compared_within_a_round() -> No
     assert added.median == pytest.approx(80, rel=0.05)
     assert added.rounds == 6
     assert base.added_us == {"p50": None, "p95": None, "p99": None}
+
+
+def test_other_processes_on_the_platform_s_cpu_are_told_of() -> None:
+    """It polls beside functions that poll, but not without traffic or while they sleep."""
+    shares = {(POLLING, 0.0): 3, (POLLING, 0.1): 99, (SLEEPING, 0.1): 50}
+    rows = [
+        row_of("light", policy, load, [(8.0, [{policy: window(10, ms), POLLING: window(10, ms)}])])
+        for (policy, load), ms in shares.items()
+    ]
+    assert took_from_platform(rows) is None
+    spoiled = row_of("light", POLLING, 0.5, [(8.0, [{POLLING: window(10, 60)}])])
+    assert "up to 40%" in (took_from_platform([*rows, spoiled]) or "")
 
 
 def _state(stat: Path) -> str:

@@ -61,6 +61,7 @@ def snapshot(seconds: int) -> pb.Stats:
             ),
         ],
         cores=[pb.CoreStats(cpu=1, switches=1000 * seconds, rests=3 * seconds)],
+        engine_cpu_ns=SECOND * seconds * 3 // 4,
         components=[
             pb.ComponentStats(name="source", cpu=0, handled=packets, busy_ns=SECOND * seconds // 2),
             pb.ComponentStats(
@@ -87,6 +88,7 @@ def test_rates_are_those_between_the_snapshots() -> None:
     assert any(line.startswith("1 70% 5% 25% 1k 3 ") for line in lines)
     assert "source 0 50% 2M packets" in lines
     assert "scheduler 0 1% 1k switches" in lines
+    assert "all, with polling 75%" in lines
 
 
 def test_the_bar_of_a_cpu_tells_its_parts_without_colours() -> None:
@@ -181,12 +183,12 @@ def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_and_delays_
     assert [line.plain for line in about_cpus(pb.Stats(cores=cores))] == [
         "CPU 1 is never idle: ids may not sleep",
         "CPU 3: turns of up to 1448 packets",
-        "CPU 4: functions wake up to 92 µs after the first packet, on average",
+        "CPU 4: first packets waited 92 µs for functions that slept, on average",
         "CPU 5: functions poll, because l2fwd sends packets by a timer",
     ]
     before = pb.Stats(cores=[pb.CoreStats(cpu=4, wakes=10, wake_delay_ns=1_340_000)])
     lines = [line.plain for line in about_cpus(pb.Stats(cores=cores), before)]
-    assert "CPU 4: functions wake up to 50 µs after the first packet, on average" in lines
+    assert "CPU 4: first packets waited 50 µs for functions that slept, on average" in lines
 
 
 def test_goals_stand_beside_what_is_measured() -> None:

@@ -43,6 +43,7 @@ LOADS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 BESIDE_LOAD = 0.1
 _NEARLY_NOTHING = 1.0  # packets a second, at load 0
 _PERCENTILES = (50, 95, 99)
+_TAKEN = 0.04  # of the platform's CPU, by others
 _ROUNDS_AT_MOST = 6  # of windows for what the chain passes at most
 
 
@@ -141,6 +142,20 @@ def _one_run(
             return _BroughtUp(most, rounds, beside)
 
         return brought_up(make, machine, Options(costs="anew"), report, measure)
+
+
+def took_from_platform(rows: Sequence[LoadRow]) -> str | None:
+    """A sentence where other processes used the platform's CPU: there it polls, beside functions
+    that poll. None: they hardly did.
+    """
+    shares = [row.cpu_platform for row in rows if row.policy == POLLING and row.load > 0]
+    taken = 1 - min(shares, default=1)
+    if taken < _TAKEN:
+        return None
+    return (
+        f"Other processes used up to {taken:.0%} of the platform's CPU: latency and loss are "
+        "theirs too. Measure again without them."
+    )
 
 
 def _offered(load: float, most: float) -> Offered:

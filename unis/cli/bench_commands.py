@@ -195,7 +195,7 @@ def latency(
         length=one_length,
         ring=rings_of(ring)[0],
         policies=wanted,
-        loads=_loads_of(loads, 1, 200) if loads else _QUICK_LOADS if quick else _LOADS,
+        loads=_loads_of(loads, 1, 200) if loads is not None else _QUICK_LOADS if quick else _LOADS,
         rings=slots_of(rings) if rings else _QUICK_RINGS if quick else _RINGS,
         rounds=3 if quick else 6,
         blocks=1 if quick else 2,
@@ -422,7 +422,7 @@ def load(
         between(1, 2000, "Longest wait of a packet for functions that sleep, µs (`max_delay_us`)."),
     ] = 100,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two bring-ups in place of five. Takes four minutes.")
+        bool, typer.Option("--quick", help="Two bring-ups in place of five. Takes five minutes.")
     ] = False,
     window: WindowOption = WINDOW,
     output: Annotated[
@@ -441,7 +441,15 @@ def load(
 
     Example: unis bench load --quick -o build/load
     """
-    from unis.bench.load import CHAINS, LOADS, THIRD_PARTY, LoadResult, LoadSettings, compare
+    from unis.bench.load import (
+        CHAINS,
+        LOADS,
+        THIRD_PARTY,
+        LoadResult,
+        LoadSettings,
+        compare,
+        took_from_platform,
+    )  # fmt: skip
     from unis.bench.third_party import check
     from unis.measure.summary import MachineSummary
     from unis.plan.machine import Machine
@@ -449,7 +457,7 @@ def load(
 
     names = words_of(chains, CHAINS, "--chains")
     settings = LoadSettings(
-        loads=_loads_of(loads, 0, 100) if loads else LOADS,
+        loads=_loads_of(loads, 0, 100) if loads is not None else LOADS,
         max_delay_us=max_delay,
         runs=2 if quick else 5,
         rounds=6,
@@ -469,6 +477,8 @@ def load(
         rows, beside = compare(name, settings, machine, say)
         _print_load(rows)
         _print_beside(beside)
+        if told := took_from_platform(rows):
+            print_line(told, "yellow")
         result.rows += rows
         result.beside += beside
         for file in files[:2]:  # what there is, if a later one fails

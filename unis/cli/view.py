@@ -235,6 +235,8 @@ def _platform(rates: Rates) -> Table:
             f"{rates.rate(before.busy_ns, now.busy_ns) / 1e9:.0%}",
             f"{number(rates.rate(before.handled, now.handled))} {unit}",
         )
+    used = rates.rate(rates.before.engine_cpu_ns, rates.now.engine_cpu_ns) / 1e9
+    table.add_row("all, with polling", "", f"{used:.0%}", "")
     return table
 
 
@@ -398,7 +400,7 @@ def about_cpus(stats: pb.Stats, before: pb.Stats | None = None) -> Iterator[Text
             yield Text(f"CPU {core.cpu}: turns of up to {core.quota} packets", "dim")
         if core.wakes > was.wakes:
             delay = (core.wake_delay_ns - was.wake_delay_ns) / (core.wakes - was.wakes) / 1000
-            told = f"functions wake up to {delay:,.0f} µs after the first packet, on average"
+            told = f"first packets waited {delay:,.0f} µs for functions that slept, on average"
             yield Text(f"CPU {core.cpu}: {told}", "dim")
         if core.cannot_rest:
             yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} may not sleep", "dim")

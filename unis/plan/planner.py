@@ -9,6 +9,7 @@ from typing import TypeVar
 from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
+from unis.chain.model import ChainFile
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine.limits import broken
@@ -87,8 +88,8 @@ def make_plan(
     queues = dma.queues(file.traffic, slots, known.io, before) if known else None
     notes = [*platform.notes, *programs.notes, *sizes.notes]
     notes += [f"NICs: {queues.why}"] if queues and queues.leaky else []
-    if file.platform.share and file.traffic.rate == "max":
-        notes.append("platform.share does nothing at rate: max, for the source always sends")
+    if file.platform.share and (why := _share_does_nothing(file)):
+        notes.append(f"platform.share does nothing {why}")
     numbers = Numbers(len(platform.cpus), file, there)
     builder = _PlanBuilder(
         chain, programs, wiring, platform.cpus, costs, sizes, named, here, numbers, queues
@@ -102,6 +103,17 @@ def make_plan(
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
     return plan
+
+
+def _share_does_nothing(file: ChainFile) -> str | None:
+    """Why the key is without effect; None: it has one."""
+    if file.traffic.rate == "max":
+        return "at rate: max, for the source always sends"
+    if file.max_delay_us == 0:
+        return "with max_delay_us: 0, for functions poll"
+    if (file.scheduler.policy, file.scheduler.controller) != ("unis", "handover"):
+        return "under another policy or controller than unis and handover"
+    return None
 
 
 def _solo_plan(

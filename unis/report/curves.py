@@ -79,7 +79,7 @@ def load(chains: Mapping[str, Mapping[str, LoadCurve]], to: Path) -> None:
     The curves of a chain are by policy. Written to `to`, whose ending says as what (svg, png).
     """
     offered = "packets offered, % of what the chain passes"
-    with _file(to, 11, 4.2 * len(chains)) as figure:
+    with _file(to, 16, 4.2 * len(chains)) as figure:
         every = figure.subplots(len(chains), 2, squeeze=False)
         for (cpu, waits), (chain, curves) in zip(every, chains.items(), strict=True):
             for at, (policy, curve) in enumerate(curves.items()):
@@ -97,8 +97,8 @@ def load(chains: Mapping[str, Mapping[str, LoadCurve]], to: Path) -> None:
             cpu.plot([0, 100], [0, 100], color="#AAAAAA", linewidth=1, label="CPU = load")
             cpu.set_ylim(bottom=0)
             _logarithmic(waits)
-            _finish(cpu, f"{chain}: CPU over load", offered, "% of a CPU")
-            _finish(waits, f"{chain}: latency over load", offered, _DUE)
+            _finish(cpu, f"{chain}: CPU over load", offered, "% of a CPU", beside=True)
+            _finish(waits, f"{chain}: latency over load", offered, _DUE, beside=True)
 
 
 @contextlib.contextmanager
@@ -119,12 +119,15 @@ def _logarithmic(axes: Axes) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
 
 
-def _finish(axes: Axes, title: str, x: str, y: str) -> None:
+def _finish(axes: Axes, title: str, x: str, y: str, *, beside: bool = False) -> None:
     axes.set_title(title)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(visible=True, alpha=0.35)
-    axes.legend(frameon=False, fontsize=9)
+    if beside:
+        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
+    else:
+        axes.legend(frameon=False, fontsize=9)
 
 
 def frontier(points: Points) -> list[tuple[float, float]]:
