@@ -52,7 +52,9 @@ void RingLine::Join(Slot current, Nanoseconds turn, Nanoseconds now) noexcept {
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     members_[slot].in_line = members_[slot].rings || yielding_.SupportsYield(Index(slot));
     members_[slot].turns = TurnsOf(slot);
-    members_[slot].sent_back = kNoTurn;
+    // All were sent to the end, so whoever has a turn goes on with it only when it is at the front.
+    const bool in_turn = yielding_.InTurn(Index(slot));
+    members_[slot].sent_back = in_turn ? members_[slot].turns : kNoTurn;
   }
   front_ = current;
   SentBack(now);

@@ -219,6 +219,23 @@ TEST_F(BesideOtherTest, ATurnDoesNotEndWhileAnotherHasTheCpu) {
   EXPECT_EQ(rig.controller.switches, (Calls{{0, kReceiver, kWorker}}));
 }
 
+// It was seen: such a line stood still for seconds.
+TEST_F(RingLineTest, OneThatWasSentBackInItsTurnIsNotTheFrontOfALineThatIsMadeAnew) {
+  Begins(kReceiver);
+  After(kRingTurn);
+  After(kRingLook);
+  After(kRingTurn);
+  After(kRingTurn);
+  ASSERT_EQ(rig.controller.switches.size(), 3U) << "the receiver, the worker and the sender";
+  After(kRingLook);
+  After(210'000);
+  ASSERT_EQ(rig.controller.joins.size(), 2U);
+  After(kRingLook);
+  EXPECT_NE(rig.Current(0), kReceiver) << "it waits behind two others";
+  Begins(kBehind);
+  EXPECT_EQ(rig.Current(0), kBehind);
+}
+
 struct NotInLineTest : RingLineTest {
   NotInLineTest() : RingLineTest(0) {}
 };
