@@ -16,7 +16,7 @@ namespace unis {
 class LineSearch {
  public:
   // Turns in the line; 0: thread groups.
-  static constexpr std::array<Nanoseconds, 5> kTurns{0, 30'000, 60'000, 120'000, 240'000};
+  static constexpr std::array<Nanoseconds, 5> kTurns{0, 20'000, 50'000, 120'000, 300'000};
 
   // `known`: a position in kTurns that was found before; absent: thread groups, and a search begins
   // at once.
