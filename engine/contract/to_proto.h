@@ -16,6 +16,7 @@ static_assert(static_cast<int>(Policy::kRr) == v1::POLICY_RR);
 static_assert(static_cast<int>(Policy::kFifo) == v1::POLICY_FIFO);
 static_assert(static_cast<int>(Policy::kOther) == v1::POLICY_OTHER);
 static_assert(static_cast<int>(Policy::kBatch) == v1::POLICY_BATCH);
+static_assert(static_cast<int>(Policy::kIdle) == v1::POLICY_IDLE);
 
 inline v1::SwitchReason ToProto(SwitchReason reason) {
   switch (reason) {

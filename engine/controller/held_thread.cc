@@ -129,14 +129,24 @@ absl::StatusOr<SchedulingClass> HeldThread::Class() const {
 
 std::string HeldThread::DescribeClass() const {
   const auto kernel_class = Class();
-  return kernel_class.ok() ? Describe(*kernel_class) : "gone";
+  if (!kernel_class.ok()) return "gone";
+  std::string said = Describe(*kernel_class);
+  if (IsRealTime(kernel_class->policy & ~SCHED_RESET_ON_FORK)) return said;
+  if (const int nice = getpriority(PRIO_PROCESS, static_cast<id_t>(tid_)); nice != 0)
+    said += fmt::format(", nice {}", nice);
+  if (slice_changed_) {
+    const std::chrono::duration<double, std::milli> slice = FairSliceOf(tid_);
+    said += fmt::format(", slice {:g} ms", slice.count());
+  }
+  return said;
 }
 
-absl::Status HeldThread::SetClass(int policy, int priority, nanoseconds slice) {
-  const bool own = slice.count() > 0;
+absl::Status HeldThread::SetClass(int policy, int priority, const Fair& fair) {
+  const bool own = fair.slice.count() > 0;
   absl::Status status;
   if (own || (slice_changed_ && !IsRealTime(policy)))
-    status = PutSlice(own ? slice : before_.slice);
+    status = PutSlice(own ? fair.slice : before_.slice);
+  if (fair.nice || nice_changed_) status.Update(PutNice(fair.nice.value_or(before_.nice)));
   if (own || IsRealTime(policy)) policy |= SCHED_RESET_ON_FORK;
   status.Update(PutClass({.policy = policy, .priority = priority}));
   return status;
@@ -163,6 +173,15 @@ absl::Status HeldThread::PutClass(const SchedulingClass& wanted) {
   }
   errno = code;
   return ErrnoStatus(what);
+}
+
+absl::Status HeldThread::PutNice(int nice) {
+  errno = ESRCH;
+  if (!alive() || setpriority(PRIO_PROCESS, static_cast<id_t>(tid_), nice) != 0)
+    return ErrnoStatus(Cannot(fmt::format("set nice value {} for", nice)));
+  class_changed_ = true;
+  nice_changed_ = nice != before_.nice;
+  return absl::OkStatus();
 }
 
 // Leaves the thread in SCHED_OTHER.

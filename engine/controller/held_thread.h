@@ -43,6 +43,12 @@ class HeldThread {
     std::chrono::nanoseconds slice{};
   };
 
+  // Of SCHED_OTHER and SCHED_BATCH.
+  struct Fair {
+    std::chrono::nanoseconds slice{};  // its own, 0.1 to 100 ms, which nothing inherits;
+    std::optional<int> nice = {};      // 0 or absent: as it was found
+  };
+
   // `name` is the function's, for messages. Changes nothing yet.
   static absl::StatusOr<HeldThread> Take(std::string name, pid_t pid, pid_t tid);
   ~HeldThread();  // restores
@@ -62,14 +68,16 @@ class HeldThread {
   ThreadTimes Times() const { return TimesOf(task_); }  // 0: gone
   ContextSwitches SwitchesByKernel() const { return ContextSwitchesOf(task_); }
   absl::StatusOr<SchedulingClass> Class() const;
-  std::string DescribeClass() const;  // "fifo 12", "rr 1", "other", "batch", "gone"
+  // "fifo 12", "rr 1", "batch", "gone", "other, nice -5, slice 3 ms": as the kernel has it, but a
+  // slice only if it was set.
+  std::string DescribeClass() const;
 
   // From a real-time class what the thread forks or clones starts in SCHED_OTHER. An error says
   // what to do where the kernel refuses such classes (no permission, or RT group scheduling without
   // a budget).
-  // `slice`: its own, in SCHED_OTHER and SCHED_BATCH, 0.1 to 100 ms, which nothing inherits; 0: as
-  // it was found. An error says what kernel that takes; the class is set all the same.
-  absl::Status SetClass(int policy, int priority, std::chrono::nanoseconds slice = {});
+  // An error says what kernel a slice takes; the class is set all the same.
+  absl::Status SetClass(int policy, int priority, const Fair& fair);
+  absl::Status SetClass(int policy, int priority) { return SetClass(policy, priority, Fair()); }
   // Exactly, and the slice stays as it is; nothing for one that is gone.
   absl::Status RestoreClass(const SchedulingClass& before);
   // Within its real-time class. False: the thread is dead, or somebody took it out of that class.
@@ -98,6 +106,7 @@ class HeldThread {
   std::string Cannot(const std::string& what) const;
   absl::Status PutClass(const SchedulingClass& wanted);
   absl::Status PutSlice(std::chrono::nanoseconds slice);
+  absl::Status PutNice(int nice);
   absl::Status PutScheduling();
 
   std::string name_;
@@ -110,6 +119,7 @@ class HeldThread {
   Original before_;
   bool class_changed_ = false;
   bool slice_changed_ = false;
+  bool nice_changed_ = false;
   bool affinity_changed_ = false;
   bool stopped_by_us_ = false;
   mutable bool found_dead_ = false;  // by std::atomic_ref

@@ -90,7 +90,7 @@ TEST_F(HeldThreadTest, ChangesNothingThatItDidNotTake) {
     const HeldThread held = Take();
     SetScheduling(thread_.tid(), SCHED_BATCH, 0, 3);
   }
-  EXPECT_EQ(Take().DescribeClass(), "batch");
+  EXPECT_EQ(Take().DescribeClass(), "batch, nice 3");
 }
 
 // What the thread forks and clones must not become real-time, or have a slice, behind everybody's
@@ -114,7 +114,7 @@ TEST_F(HeldThreadTest, ChildrenDoNotInheritTheClass) {
     HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
     if (policy == SCHED_OTHER) {
       if (slice == 0) break;  // the kernel knows none
-      ASSERT_TRUE(held.SetClass(policy, 0, 50ms).ok());
+      ASSERT_TRUE(held.SetClass(policy, 0, {.slice = 50ms}).ok());
     } else {
       ASSERT_TRUE(held.SetClass(policy, 3).ok());
       ASSERT_TRUE(held.SetPriority(4)) << "a new priority keeps the rule";
@@ -232,6 +232,21 @@ TEST_F(HeldThreadTest, SwitchesTheYielding) {
     EXPECT_EQ(yielding, static_cast<int>(last));
   }
   sigaction(SIGRTMIN, &old, nullptr);
+}
+
+TEST_F(HeldThreadTest, ANiceValueIsToldAndPutBack) {
+  const auto nice = [this] { return getpriority(PRIO_PROCESS, static_cast<id_t>(thread_.tid())); };
+  const int before = nice();
+  {
+    HeldThread held = Take();
+    ASSERT_TRUE(held.SetClass(SCHED_BATCH, 0, {.nice = -7}).ok());
+    EXPECT_EQ(nice(), -7);
+    EXPECT_EQ(held.DescribeClass(), "batch, nice -7");
+    ASSERT_TRUE(held.SetClass(SCHED_OTHER, 0).ok());
+    EXPECT_EQ(nice(), before) << "nobody wishes for another";
+    ASSERT_TRUE(held.SetClass(SCHED_OTHER, 0, {.nice = 5}).ok());
+  }
+  EXPECT_EQ(nice(), before);
 }
 
 }  // namespace

@@ -72,6 +72,8 @@ KernelPolicy KernelPolicyOf(KernelClass kernel) {
   switch (kernel) {
     case KernelClass::kBatch:
       return {SCHED_BATCH, 0};
+    case KernelClass::kIdle:
+      return {SCHED_IDLE, 0};
     case KernelClass::kFifo:
       return {SCHED_FIFO, 1};
     case KernelClass::kRoundRobin:
@@ -80,6 +82,25 @@ KernelPolicy KernelPolicyOf(KernelClass kernel) {
       break;
   }
   return {SCHED_OTHER, 0};
+}
+
+KernelWish FromProto(const v1::KernelScheduling& wish) {
+  KernelWish result;
+  if (const auto traits = TraitsOf(wish.policy()); traits.ok()) result.kernel = traits->kernel;
+  result.priority = static_cast<int>(wish.priority());
+  if (wish.has_nice()) result.nice = wish.nice();
+  result.slice = std::chrono::nanoseconds(wish.slice_ns());
+  return result;
+}
+
+absl::Status Validate(const v1::KernelScheduling& wish) {
+  if (wish.policy() == v1::POLICY_UNSPECIFIED) return absl::OkStatus();
+  const auto traits = TraitsOf(wish.policy());
+  if (!traits.ok()) return traits.status();
+  if (traits->engine_decides() || traits->functions_yield)
+    return absl::InvalidArgumentError(
+        "the kernel has no such policy; it has rr, fifo, other, batch and idle");
+  return absl::OkStatus();
 }
 
 absl::Status Validate(const v1::TrafficConfig& traffic) {

@@ -3,6 +3,8 @@
 
 #include <absl/status/statusor.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +40,18 @@ struct KernelPolicy {
 };
 KernelPolicy KernelPolicyOf(KernelClass kernel);
 
+// How the kernel runs a task where the kernel decides. Absent: as policy and run say.
+struct KernelWish {
+  std::optional<KernelClass> kernel = {};
+  int priority = 0;  // of a real-time class; 0: the lowest
+  std::optional<int> nice = {};
+  std::chrono::nanoseconds slice{};  // of a fair class; 0: absent
+  bool operator==(const KernelWish&) const = default;
+};
+KernelWish FromProto(const v1::KernelScheduling& wish);
+
 // What limits of single fields do not say: one sentence, or OK.
 absl::Status Validate(const v1::TrafficConfig& traffic);
+absl::Status Validate(const v1::KernelScheduling& wish);
 
 }  // namespace unis

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/run/convert.h"
-
 namespace unis {
 
 static_assert(static_cast<int>(ControllerKind::kPriority) == v1::CONTROLLER_PRIORITY);
@@ -92,17 +90,22 @@ absl::Status CoreControl::Commit(Prepared prepared) {
 }
 
 absl::Status CoreControl::SetClasses(const PolicyTraits& traits, std::uint32_t yield_every) {
-  const auto [policy, priority] = KernelPolicyOf(traits.kernel);
-  // Those of an engine that decides are a means of its controller's alone.
-  const bool fair = !traits.engine_decides() && (policy == SCHED_OTHER || policy == SCHED_BATCH);
-  const auto slice = fair ? plan_.fair_slice : std::chrono::nanoseconds();
+  // Classes are a means of the controller's alone where the engine decides, and those of functions
+  // that yield order them.
+  const bool kernel_decides = !traits.engine_decides() && !traits.functions_yield;
   absl::Status status;
   for (const CorePlan::Task& task : plan_.tasks) {
     if (task.yield_every > 0) {
       const std::uint32_t every = yield_every > 0 ? yield_every : task.yield_every;
       status.Update(task.thread->SetYielding(traits.functions_yield ? every : 0));
     }
-    status.Update(task.thread->SetClass(policy, priority, slice));
+    const KernelWish wish = kernel_decides ? task.kernel : KernelWish();
+    const auto [policy, least] = KernelPolicyOf(wish.kernel.value_or(traits.kernel));
+    HeldThread::Fair fair;
+    if (kernel_decides && (policy == SCHED_OTHER || policy == SCHED_BATCH))
+      fair = {.slice = wish.slice.count() > 0 ? wish.slice : plan_.fair_slice, .nice = wish.nice};
+    status.Update(
+        task.thread->SetClass(policy, least > 0 ? std::max(least, wish.priority) : 0, fair));
   }
   return status;
 }

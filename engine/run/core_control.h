@@ -16,6 +16,7 @@
 
 #include "engine/controller/task_controller.h"
 #include "engine/monitor/link_monitor.h"
+#include "engine/run/convert.h"
 #include "engine/run/schedule_counts.h"
 #include "engine/run/scheduler_component.h"
 #include "engine/scheduler/policy.h"
@@ -41,6 +42,7 @@ struct CorePlan {
     HeldThread* thread;
     std::uint32_t yield_every;  // bursts; 0: it does not co-operate
     bool stays_awake = false;
+    KernelWish kernel = {};
     bool operator==(const Task&) const = default;
   };
 

@@ -196,6 +196,39 @@ TEST_F(RunApplyTest, FunctionsHaveTheirOwnTimeSliceUnderTheFairPoliciesAlone) {
   all_have(base, SCHED_OTHER);
 }
 
+// Where the kernel decides each function has the class that it states; the engine has its own
+// means.
+TEST_F(RunApplyTest, FunctionsHaveTheKernelsClassThatTheyState) {
+  const auto class_of = [this](const std::string& name) {
+    const v1::Stats stats = Stats();
+    for (const auto& function : stats.functions())
+      if (function.name() == name) return function.scheduling();
+    return std::string();
+  };
+  BringUp();
+  auto request = Chain({"a", "b"});
+  auto& first = *request.mutable_functions(0)->mutable_kernel();
+  first.set_policy(v1::POLICY_COOPERATIVE);
+  EXPECT_EQ(run_->Apply(request).code(), absl::StatusCode::kInvalidArgument);
+  first.set_policy(v1::POLICY_BATCH);
+  first.set_nice(-3);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  EXPECT_TRUE(class_of("a").starts_with("rr ")) << "while the engine decides";
+  ASSERT_TRUE(SetPolicy(v1::POLICY_OTHER).ok());
+  EXPECT_EQ(class_of("a"), "batch, nice -3");
+  EXPECT_EQ(class_of("b"), "other");
+  first.Clear();
+  first.set_priority(7);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  EXPECT_EQ(class_of("a"), "other");
+  ASSERT_TRUE(SetPolicy(v1::POLICY_RR).ok());
+  EXPECT_EQ(class_of("a"), "rr 7");
+  EXPECT_EQ(class_of("b"), "rr 1");
+  ASSERT_TRUE(SetPolicy(v1::POLICY_IDLE).ok());
+  EXPECT_EQ(class_of("b"), "idle");
+  run_->Release();
+}
+
 // Descriptors are as asked, told with the statistics, and stay while the run lives.
 TEST_F(RunApplyTest, TheQueuesOfPortsAreAsLongAsAskedAndStaySo) {
   auto request = Chain({"a"});

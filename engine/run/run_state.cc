@@ -165,7 +165,8 @@ std::vector<Control::Wanted> RunState::PlanCores() {
       const v1::FunctionConfig& config = topology.functions[function].config;
       plan.tasks.push_back({.thread = threads[function][tasks.thread_of[task]],
                             .yield_every = config.yield_every(),
-                            .stays_awake = config.stays_awake()});
+                            .stays_awake = config.stays_awake(),
+                            .kernel = FromProto(config.kernel())});
       wanted.activities.push_back(ActivityOf(*deployment_, function));
     }
   }

@@ -27,12 +27,14 @@ absl::Status Refused(const std::string& sentence) {
   return absl::FailedPreconditionError(sentence);
 }
 
-// Whether a process that plays the one plays the other. Its cost, its CPU and its sleep may change.
+// Whether a process that plays the one plays the other. Its cost, its CPU, its sleep and how the
+// kernel schedules it may change.
 bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
   for (auto* config : {&one, &other}) {
     config->set_cost_ns(0);
     config->set_cpu(0);
     config->set_stays_awake(false);
+    config->clear_kernel();
   }
   return MessageDifferencer::Equals(one, other);
 }
@@ -47,6 +49,7 @@ std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployReq
     const auto same = Named(to.functions(), function.name());
     if (all || same == to.functions().end() || same->cpu() != function.cpu() ||
         same->cost_ns() != function.cost_ns() || same->stays_awake() != function.stays_awake() ||
+        !MessageDifferencer::Equals(same->kernel(), function.kernel()) ||
         !SameProcess(*same, function))
       changed.insert(function.name());
   }

@@ -8,6 +8,8 @@
 #include <map>
 #include <ranges>
 
+#include "engine/run/convert.h"
+
 namespace unis {
 namespace {
 
@@ -69,6 +71,8 @@ class Resolver {
     if (!cpus_.contains(config.cpu()))
       return Wrong(fmt::format("CPU {} of function {} is not one that functions may run on: {}",
                                config.cpu(), name, fmt::join(cpus_, ", ")));
+    if (const auto status = Validate(config.kernel()); !status.ok())
+      return Wrong(fmt::format("function {}: {}", name, std::string(status.message())));
     Topology::Function function{
         .config = config, .core = CoreOf(config.cpu()), .ports = {}, .paths = {}};
     for (const auto& port : config.ports()) {

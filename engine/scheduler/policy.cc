@@ -25,6 +25,7 @@ constexpr PolicyTraits kPolicies[] = {
     {.policy = Policy::kFifo, .kernel = KernelClass::kFifo},
     {.policy = Policy::kOther, .kernel = KernelClass::kFair},
     {.policy = Policy::kBatch, .kernel = KernelClass::kBatch},
+    {.policy = Policy::kIdle, .kernel = KernelClass::kIdle},
 };
 
 }  // namespace

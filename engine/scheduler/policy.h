@@ -21,10 +21,11 @@ enum class Policy : std::uint8_t {
   kFifo = 4,
   kOther = 5,
   kBatch = 6,
+  kIdle = 7,
 };
 
 // How the kernel runs the tasks of a core where it decides.
-enum class KernelClass : std::uint8_t { kFair, kBatch, kFifo, kRoundRobin };
+enum class KernelClass : std::uint8_t { kFair, kBatch, kIdle, kFifo, kRoundRobin };
 
 // What the scheduler of a core is made of. The references but that to `tasks` outlive it;
 // `observer` may be null.

@@ -58,9 +58,10 @@ class Cooperative final : public RunToTheEnd {
   std::vector<std::uint32_t> bursts_;       // per core, since the hand-over
 };
 
-// SCHED_RR, SCHED_OTHER and SCHED_BATCH. A poll-mode function is always runnable, so fair time
+// SCHED_RR, SCHED_OTHER, SCHED_BATCH and SCHED_IDLE. A poll-mode function is always runnable, so fair time
 // sharing of equals (EEVDF, CFS) is a round robin too, only with a shorter slice; SCHED_BATCH
-// differs from SCHED_OTHER in wake-ups alone, of which there are none.
+// differs from SCHED_OTHER in wake-ups alone, of which there are none, and SCHED_IDLE in what others
+// leave it, which are not simulated.
 class TimeSharing final : public RunToTheEnd {
  public:
   TimeSharing(const Scenario& scenario, Machine& machine, Nanoseconds slice)
@@ -101,6 +102,7 @@ std::unique_ptr<CpuPolicy> MakeKernelPolicy(KernelClass kernel, const Scenario& 
       return std::make_unique<TimeSharing>(scenario, machine, scenario.machine.rr_slice);
     case KernelClass::kFair:
     case KernelClass::kBatch:
+    case KernelClass::kIdle:
       break;
   }
   return std::make_unique<TimeSharing>(scenario, machine, scenario.machine.fair_slice);

@@ -184,6 +184,14 @@ def test_a_wrong_value_is_told_with_its_line(
          "14: functions.b.queues.tx: is `17`; must be at most 16"),
         ("    cost_ns: 50", "    queues: {txx: 2}",
          "14: functions.b.queues.txx: is an unknown key; did you mean `tx`?"),
+        ("    cost_ns: 50", "    kernel: {policy: rr, nice: 3}", "14: functions.b.kernel.nice: is "
+         "for other and batch; write priority for this one"),
+        ("    cost_ns: 50", "    kernel: {policy: idle, slice_ms: 3}",
+         "14: functions.b.kernel.slice_ms: is for other and batch"),
+        ("    cost_ns: 50", "    kernel: {policy: batch, priority: 3}",
+         "14: functions.b.kernel.priority: is for rr and fifo; write nice for the others"),
+        ("    cost_ns: 50", "    kernel: {priority: 50}",
+         "14: functions.b.kernel.priority: is `50`; must be at most 49"),
         ("policy: unis", "theta_max: 50", "7: scheduler.theta_max: θmax (50) must be above θmin "
          "(56), or no function ever runs"),
         ("policy: unis", "gamma: 1.5", "7: scheduler.gamma: invalid share of the egress `1.5`; "

@@ -223,7 +223,7 @@ def test_mistyped_options_are_refused() -> None:
     ("command", "told"),
     [
         (["policy", "roundrobin"], "invalid policy `roundrobin`; expected one of unis, "),
-        (["policy", "first", "unis"], "batch; usage: unis policy POLICY [NAME]"),
+        (["policy", "first", "unis"], "idle; usage: unis policy POLICY [NAME]"),
         (["up", DEMO, "--controller", "cgroup"], "invalid controller `cgroup`; expected one of "),
         (["simulate", DEMO, "--policy", "rr,best"], "invalid policy `best`; expected one of "),
         (["simulate", DEMO, "--controller", "x"], "`x`; expected one of handover, priority"),

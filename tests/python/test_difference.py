@@ -281,6 +281,7 @@ OTHER: dict[type[BaseModel], Data] = {
         "offloads": ["rx-checksum"],
         "plugin": False,
         "env": {"A": "x"},
+        "kernel": {"nice": 3},
         "restart": "on-failure",
     },
     SchedulerPart: {
@@ -432,6 +433,7 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "path": (with_chain(), with_chain(path=["b", "a"])),
         "graph": (with_chain(), with_chain(**GRAPH)),
         "reverse_of": (with_chain(), with_chain(path=None, reverse_of="d")),
+        "kernel": (with_chain(), with_chain(kernel={"priority": 3})),
     },
     Match: {
         "src": (with_match(src="10.0.0.0/8"), with_match(src="11.0.0.0/8")),
@@ -452,6 +454,7 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "env": (with_defaults(), with_defaults(env={"A": "x"})),
         "yield_every": (with_defaults(yield_every=2), with_defaults(yield_every=4)),
         "restart": (with_defaults(), with_defaults(restart="on-failure")),
+        "kernel": (with_defaults(), with_defaults(kernel={"nice": 3})),
     },
     EdgePart: {
         "origin": (
@@ -460,10 +463,7 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         ),
         "to": (with_edges(ONE, TWO, {}, {}), with_edges(ONE, TWO, {"to": "dpi"}, {})),
         "port": (with_edges(ONE, TWO, {}, {}), with_edges(TWO, ONE, {}, {})),
-        "in_port": (
-            with_edges(ONE, TWO, IN_ONE, IN_TWO),
-            with_edges(ONE, TWO, IN_TWO, IN_ONE),
-        ),
+        "in_port": (with_edges(ONE, TWO, IN_ONE, IN_TWO), with_edges(ONE, TWO, IN_TWO, IN_ONE)),
         "match": (
             with_edges(WEB, {}, {}, {}),
             with_edges({"match": [{"dst_port": 81}]}, {}, {}, {}),

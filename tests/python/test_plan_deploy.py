@@ -7,13 +7,14 @@ from pydantic import ValidationError
 
 from tests.python.planned import EIGHT_CPUS, places, planned, small
 from tests.python.strategies import Data
+from unis.chain.consistency import problems
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
 from unis.chain.problem import ChainFileError
 from unis.engine.limits import broken
 from unis.plan.model import Places
 from unis.plan.planner import make_plan
-from unis.v1 import traffic_pb2
+from unis.v1 import common_pb2, traffic_pb2
 
 
 def test_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +157,28 @@ def test_time_slices_of_the_kernel() -> None:
     for wrong, bound in ((0.05, "greater than or equal to 0.1"), (100.1, "less than or equal")):
         with pytest.raises(ValidationError, match=f"(?s)fair_slice_ms.*{bound}"):
             planned(small(scheduler={"fair_slice_ms": wrong}))
+
+
+def test_how_the_kernel_runs_a_function() -> None:
+    """As it states itself, else as its chain does, else as `defaults`."""
+    functions = {name: {"program": "sh", "cpu": 1} for name in ("fw", "nat", "dpi")}
+    functions["fw"]["kernel"] = {"policy": "batch", "nice": -5, "slice_ms": 2.5}
+    data = small(
+        functions=functions,
+        chains={
+            "web": {"path": ["fw", "nat"], "match": [{"dst_port": 80}], "kernel": {"priority": 7}},
+            "rest": {"path": ["dpi"]},
+        },
+        defaults={"kernel": {"policy": "idle"}},
+    )
+    fw, nat, dpi = (function.kernel for function in planned(data).deploy({}, "").functions)
+    assert (fw.policy, fw.nice, fw.slice_ns) == (common_pb2.POLICY_BATCH, -5, 2_500_000)
+    assert (nat.policy, nat.priority) == (common_pb2.POLICY_UNSPECIFIED, 7)
+    assert not nat.HasField("nice")
+    assert dpi.policy == common_pb2.POLICY_IDLE
+    data["chains"]["rest"] = {"path": ["nat", "dpi"], "kernel": {"priority": 8}}
+    (problem,) = problems(ChainFile.model_validate(data))
+    assert problem.sentence.startswith("differs from that of chain web, which has function nat")
 
 
 def test_costs_are_followed_unless_they_are_static() -> None:

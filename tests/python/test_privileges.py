@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import need_root
+from unis.chain.model import Kernel
 from unis.plan.model import FunctionPlan
 from unis.runtime import folders
 from unis.runtime.errors import LaunchError
@@ -58,6 +59,7 @@ def function(folder: Path) -> FunctionPlan:
         cpu=1, lcores="1@1", group="own", file_prefix="x", env={}, user="nobody", capabilities=(),
         stdin=None, terminal=False, folder=folder, cwd=folder,
         cost_ns=None, yield_every=0, may_sleep=True, restart="never",
+        kernel=Kernel(),
         plugin=True, ports=(),
     )  # fmt: skip
 

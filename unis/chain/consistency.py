@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from unis.chain import defaults
 from unis.chain.edges import edge_problems
 from unis.chain.graph import Graph
-from unis.chain.model import ChainFile
+from unis.chain.model import ChainFile, Kernel
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS, rate_in
 
@@ -26,6 +26,7 @@ def problems(file: ChainFile) -> list[Problem]:
         *_hidden_chains(file),
         *_thresholds(file),
         *_rate(file),
+        *_kernel(file),
         *_slos(file),
     ]
 
@@ -225,6 +226,36 @@ def _thresholds(file: ChainFile) -> Iterator[Problem]:
             ("scheduler", "theta_max"),
             f"θmax ({high}) must be above θmin ({low}), or no function ever runs",
         )
+
+
+def _kernel(file: ChainFile) -> Iterator[Problem]:
+    stated: list[tuple[tuple[str, ...], Kernel | None]] = [
+        (("defaults",), file.defaults.kernel),
+        *((("functions", name), each.kernel) for name, each in file.functions.items()),
+        *((("chains", name), chain.kernel) for name, chain in file.chains.items()),
+    ]
+    for at, kernel in stated:
+        if kernel is None or kernel.policy is None:
+            continue
+        real_time = kernel.policy in ("rr", "fifo")
+        where = (*at, "kernel")
+        if kernel.priority is not None and not real_time:
+            yield Problem((*where, "priority"), "is for rr and fifo; write nice for the others")
+        for key in ("nice", "slice_ms"):
+            if getattr(kernel, key) is not None and kernel.policy not in ("other", "batch"):
+                hint = "; write priority for this one" if real_time else ""
+                yield Problem((*where, key), f"is for other and batch{hint}")
+    for name, function in file.functions.items():
+        chains = [each for each, chain in file.chains.items() if chain.visits(name)]
+        wishes = {each: file.chains[each].kernel for each in chains if file.chains[each].kernel}
+        first = next(iter(wishes), "")
+        for other, wish in wishes.items():
+            if function.kernel is None and wish != wishes[first]:
+                yield Problem(
+                    ("chains", other, "kernel"),
+                    f"differs from that of chain {first}, which has function {name} too; state "
+                    f"it at functions.{name}",
+                )
 
 
 def _rate(file: ChainFile) -> Iterator[Problem]:

@@ -215,6 +215,21 @@ class Match(Part):
         return not self.model_dump(exclude_none=True)
 
 
+class Kernel(Part):
+    """How the kernel runs the polling threads of a function, under the policies of the kernel."""
+
+    policy: Literal["other", "batch", "idle", "rr", "fifo"] | None = None
+    """Its scheduling class. Default: that of the policy of the run."""
+    priority: Annotated[int, Field(ge=1, **bounds("KernelScheduling.priority"))] | None = None
+    """Real-time priority, under `rr` and `fifo`. Default: 1."""
+    nice: Annotated[int, Field(**bounds("KernelScheduling.nice"))] | None = None
+    """Nice value, under `other` and `batch`. Default: unchanged."""
+    slice_ms: (
+        Annotated[float, Field(**bounds("KernelScheduling.slice_ns", unit=NS_PER_MS))] | None
+    ) = None
+    """Time slice, ms, under `other` and `batch`. Default: `fair_slice_ms` of the scheduler."""
+
+
 class Defaults(Part):
     """Defaults of all functions."""
 
@@ -224,6 +239,7 @@ class Defaults(Part):
     """Environment variables; those of a function are added and override these."""
     yield_every: YieldEvery = 0
     restart: Restart = "never"
+    kernel: Kernel | None = None
 
 
 class Function(Part):
@@ -274,6 +290,8 @@ class Function(Part):
     may_sleep: bool = True
     """Whether UNiS may put it to sleep, without traffic and between packets. `false` for a program
     with timers that must not be 4 ms late; then no function of its CPU sleeps."""
+    kernel: Kernel | None = None
+    """How the kernel runs it. Default: as its chains state, or `defaults`."""
     restart: Restart | None = None
     """When it ends: `never`: its chains stay down; `on-failure`: it is restarted, unless it exited
     with code 0."""
@@ -325,6 +343,15 @@ class Chain(Part):
     """Instead of a path: the edges between its functions."""
     reverse_of: ChainName | None = None
     """Chain whose path this chain takes in reverse, through the same functions."""
+    kernel: Kernel | None = None
+    """How the kernel runs those of its functions that do not state it."""
+
+    def visits(self, function: str) -> bool:
+        """Whether its path or graph names the function."""
+        edges = self.graph or []
+        return function in (self.path or ()) or any(
+            function in (edge.origin, edge.to) for edge in edges
+        )
 
     @property
     def matches_everything(self) -> bool:
@@ -376,6 +403,8 @@ class ChainFile(Part):
             update[key] = getattr(common if getattr(own, key) is None else own, key)
         if own.command is not None:  # it would not know the option
             update["yield_every"] = 0
+        of_chains = (chain.kernel for chain in self.chains.values() if chain.visits(name))
+        update["kernel"] = own.kernel or next(filter(None, of_chains), common.kernel)
         return own.model_copy(update=update)
 
     @property

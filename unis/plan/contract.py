@@ -6,6 +6,7 @@ from pathlib import Path
 from unis.chain.model import (
     NS_PER_MS,
     NS_PER_US,
+    Kernel,
     Match,
     PcapSource,
     PortSink,
@@ -44,6 +45,16 @@ def scheduler_settings(
         platform_nap_ns=min(SHARED_NAP_NS, round(delay * NS_PER_US)) if share else 0,
         lead_ns=None if part.lead_us == "auto" else round(part.lead_us * NS_PER_US),
         quota=0 if part.quota == "auto" else part.quota,
+    )
+
+
+def kernel_scheduling(kernel: Kernel) -> engine_pb2.KernelScheduling:
+    """How the kernel runs a function where the kernel decides."""
+    return engine_pb2.KernelScheduling(
+        policy=names.policy(kernel.policy) if kernel.policy else None,
+        priority=kernel.priority,
+        nice=kernel.nice,
+        slice_ns=None if kernel.slice_ms is None else round(kernel.slice_ms * NS_PER_MS),
     )
 
 

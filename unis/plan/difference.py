@@ -179,8 +179,15 @@ def _functions(
             why.append(f"restart: {was.restart} → {now.restart}")
         if was.may_sleep != now.may_sleep:
             why.append(f"may_sleep: {_shown(was.may_sleep)} → {_shown(now.may_sleep)}")
+        if was.kernel != now.kernel:
+            why.append(f"kernel: {_kernel(was)} → {_kernel(now)}")
         if why:
             yield Change("function", name, "changed", tuple(why))
+
+
+def _kernel(function: FunctionPlan) -> str:
+    stated = function.kernel.model_dump(exclude_none=True)
+    return ", ".join(f"{key} {value}" for key, value in stated.items()) or "by default"
 
 
 def _cost(function: FunctionPlan) -> str:

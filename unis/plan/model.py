@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from unis.chain.model import Match, SchedulerPart, Traffic
+from unis.chain.model import Kernel, Match, SchedulerPart, Traffic
 from unis.links.kind import LinkPlan
 from unis.plan.contract import (
     fair_slice_ns,
     flow_match,
+    kernel_scheduling,
     scheduler_settings,
     traffic_config,
 )
@@ -77,6 +78,7 @@ class FunctionPlan(ProgramPlan):
     folder: Path | None  # its user's own, where its links' sockets are; None: it has none
     cost_ns: float | None  # per packet; None: not stated
     may_sleep: bool
+    kernel: Kernel  # how the kernel runs it where the kernel decides
     restart: str  # when it ends: never, on-failure
     plugin: bool  # whether UNiS' EAL plug-in is loaded
     ports: tuple[PortPlan, ...]
@@ -96,6 +98,7 @@ class FunctionPlan(ProgramPlan):
             group=_GROUPS[self.group],
             ports=[port.message() for port in self.ports],
             stays_awake=not self.may_sleep,
+            kernel=kernel_scheduling(self.kernel),
         )
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from unis import links, workload
 from unis.chain.graph import ChainGraph, Edge
 from unis.chain.load import LoadedChain
-from unis.chain.model import ChainFile
+from unis.chain.model import ChainFile, Kernel
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine.limits import broken
@@ -214,6 +214,7 @@ class _PlanBuilder:
             folder=self.programs.folders.get(name),
             cost_ns=self.costs.get(name),
             may_sleep=function.may_sleep,
+            kernel=function.kernel or Kernel(),
             restart=_stated(function.restart),
             plugin=function.plugin,
             ports=tuple(ports),

@@ -14,6 +14,7 @@ _POLICIES = {
     "other": "#8A6FB0",
     "fifo": "#B8860B",
     "batch": "#7F7F7F",
+    "idle": "#56B4E9",
 }
 _OTHER_POLICY = "#A0527A"
 # How much paler than the same policy by priority; below 0: darker.
