@@ -256,6 +256,19 @@ TEST_F(UnisPortsTest, OffloadsAreThereIfTheyAreAskedFor) {
   EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf) == 0, asked);
 }
 
+// Likewise: a driver whose frames have 1518 bytes.
+TEST_F(UnisPortsTest, LongFramesAreTakenIfTheyAreAskedFor) {
+  const bool asked = std::getenv("UNIS_OFFLOADS") != nullptr;
+  ASSERT_EQ(rte_dev_probe("net_memif0,role=server,socket=unis_ports_test,socket-abstract=yes"), 0);
+  std::uint16_t port = 0;
+  ASSERT_EQ(rte_eth_dev_get_port_by_name("net_memif0", &port), 0);
+  rte_eth_conf conf{};
+  EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf), 0);
+  conf.rxmode.mtu = 9000;
+  EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf) == 0, asked);
+  EXPECT_EQ(rte_eth_dev_close(port), 0);
+}
+
 // A thread that polls an empty port until it is told to end.
 class UnisPortsRestTest : public UnisPortsTest {
  protected:

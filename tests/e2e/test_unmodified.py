@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.e2e.test_goals import has_latencies
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from tests.e2e.third_party import SLOWLY, a_skeleton, a_testpmd, an_l3fwd, third_party
 from unis import built
+from unis.bench.third_party import CHAINS
 from unis.runtime.directory import run_directory
 
 
@@ -114,6 +116,18 @@ def test_a_router_with_a_send_queue_for_each_lcore(machine: Machine) -> None:
     pmd = a_testpmd("macswap", "--rxq=2", "--txq=1", queues={"rx": 2, "tx": 1})
     functions = {"pmd": pmd, "router": router}
     machine.up(machine.chain_file(functions, chains=ROUTED, traffic=SLOWLY))
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+    assert_whole(machine.exact_account())
+
+
+def test_two_pipelines_of_a_program_that_insists_on_long_frames(machine: Machine) -> None:
+    """A firewall and a router in two threads of `ip_pipeline`, with a queue between them."""
+    (pipelines,) = (one for one in CHAINS["ip_pipeline"] if one.rings)
+    for file in pipelines.files:
+        shutil.copy(built.clone() / "unis" / "bench" / "data" / file, machine.directory)
+    third_party(pipelines.program)
+    functions = {"pmd": a_testpmd(), "pipelines": {**pipelines.function(), "cpu": 1}}
+    machine.up(machine.chain_file(functions, traffic=SLOWLY))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
     assert_whole(machine.exact_account())
 

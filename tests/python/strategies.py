@@ -95,7 +95,7 @@ _PROGRAMS = merged(
         cpu=st.integers(1, 6),
         args=st.lists(st.from_regex(r"\A--?[a-z]{1,8}\Z"), max_size=3),
         yield_every=st.integers(0, 64),
-        offloads=st.lists(st.just("rx-checksum"), max_size=1),
+        offloads=st.lists(st.sampled_from(["rx-checksum", "jumbo-frames"]), max_size=1),
         env=st.dictionaries(st.sampled_from(["LANG", "A_1"]), st.just("x"), max_size=2),
         restart=st.sampled_from(["never", "on-failure"]),
     ),

@@ -281,7 +281,8 @@ class Function(Part):
     """Capabilities of it and of the processes that it starts, such as `net_raw`. Default: none."""
     offloads: list[Offload] = Field(default=[])
     """Offloads that its ports claim though their driver lacks them, for a program that requires
-    them. `rx-checksum`: the ports report the checksum of each packet as unknown."""
+    them. `rx-checksum`: the ports report the checksum of each packet as unknown.
+    `jumbo-frames`: they take frames of up to 16128 bytes, though UNiS sends none that long."""
     plugin: bool = True
     """Whether EAL loads the plug-in of UNiS into a command; `false` if its DPDK is another
     version."""

@@ -245,7 +245,7 @@ FunctionPort = Annotated[int, Field(ge=0, **bounds("Hop.in_port"))]
 Cpu = Annotated[int, Field(ge=0, **bounds("FunctionConfig.cpu"))]
 YieldEvery = Annotated[int, Field(ge=0, le=_LONGEST_YIELD)]  # bursts
 Restart = Literal["never", "on-failure"]
-Offload = Literal["rx-checksum"]
+Offload = Literal["rx-checksum", "jumbo-frames"]
 Variable = Annotated[str, AfterValidator(_variable), _pattern(_VARIABLE.pattern)]
 Stdin = Annotated[
     str, AfterValidator(_stdin), WithJsonSchema({"type": "string", "maxLength": _LONGEST_STDIN})
