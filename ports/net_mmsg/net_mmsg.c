@@ -5,13 +5,14 @@
  *
  *   PROGRAM -d librte_net_mmsg.so --vdev net_mmsg0,iface=eth1 -- ...
  *
- *   iface=NAME    the device; it must be there
- *   batch=N       frames a burst at most, 1 to 256 (32). A longer burst is refused from there on,
- * as a full queue would qpairs=N      queues each way, 1 to 16 (1). The kernel chooses one by a
- * frame's flow rcvbuf=BYTES, sndbuf=BYTES  of a socket, as SO_RCVBUF and SO_SNDBUF; else the
- * kernel's default calls=vector|single  with `single` each frame is a recv() or send() of its own.
- * Frames with a VLAN tag then count as errors, because recv() does not tell the tag wait=0|1 with 1
- * a receive burst that finds nothing waits up to 10 ms
+ * - iface=NAME: the device; it must be there.
+ * - batch=N: frames a system call at most, 1 to 256 (32). A receive burst is one such call, a send
+ *   burst one for each `batch` of its packets.
+ * - qpairs=N: queues each way, 1 to 16 (1). The kernel chooses one by a frame's flow.
+ * - rcvbuf=BYTES, sndbuf=BYTES: as SO_RCVBUF and SO_SNDBUF of each socket (the kernel's default).
+ * - calls=vector|single: with `single` each frame is a recv() or send() of its own. Frames with a
+ *   VLAN tag then count as errors, because recv() does not tell the tag.
+ * - wait=0|1: with 1 a receive burst that finds nothing waits up to 10 ms.
  *
  * A port that starts makes its sockets, and closes them when it stops. When the device goes down or
  * away, the link is down; nothing is sent, and the packets stay the program's. A device that goes

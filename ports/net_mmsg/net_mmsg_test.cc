@@ -38,20 +38,20 @@ TEST_F(NetMmsgTest, BurstsCarryTheSameBytesBothWays) {
   EXPECT_EQ(far.Stats().imissed + far.Stats().ierrors + near.Stats().oerrors, 0U);
 }
 
-TEST_F(NetMmsgTest, ABurstIsNoMoreThanTheBatch) {
+// Many programs drop what a send burst left.
+TEST_F(NetMmsgTest, ASystemCallIsOfNoMoreThanTheBatch) {
   for (const std::uint16_t batch : {1, 8, 256}) {
     const Port near(fmt::format("iface=near,batch={}", batch), pool_.get());
     const Port far(fmt::format("iface=far,batch={},rcvbuf=2000000", batch), pool_.get());
     ASSERT_TRUE(near.opened() && far.opened());
-    std::uint32_t sent = 0;
-    while (sent < 300) {
-      const std::uint16_t count = near.Send(Packets(300));
-      ASSERT_EQ(count, batch);
-      sent += count;
-    }
+    const unsigned needed = (300 + batch - 1) / batch;
+    calls = {};
+    ASSERT_EQ(near.Send(Packets(300)), 300);
+    EXPECT_EQ(calls.vector, needed);
     ASSERT_EQ(far.Receive(300).size(), batch);
-    EXPECT_EQ(far.ReceiveAll().size(), sent - batch);
-    EXPECT_EQ(near.Stats().opackets, sent);
+    EXPECT_EQ(calls.vector, needed + 1) << "a receive burst is one";
+    EXPECT_EQ(far.ReceiveAll().size(), 300U - batch);
+    EXPECT_EQ(near.Stats().opackets, 300U);
     EXPECT_EQ(near.Stats().oerrors, 0U);
   }
 }
@@ -122,9 +122,12 @@ TEST_F(NetMmsgTest, WhatTheSocketHasNoRoomForIsMissed) {
 
 TEST_F(NetMmsgTest, WhatOthersSendByTheDeviceIsNotReceived) {
   const Port near("iface=near", pool_.get()), far("iface=far", pool_.get());
-  Put(Raw("near"), Frame(60));
+  const UniqueFd other = Raw("near", true);
+  EXPECT_TRUE(Eventually([&] {
+    Put(other, Frame(60));
+    return !far.Receive().empty();
+  }));
   EXPECT_EQ(near.Receive().size(), 0U);
-  EXPECT_EQ(far.Receive().size(), 1U);
 }
 
 // Whoever reads PACKET_STATISTICS by a descriptor of its own takes nothing from the program.
@@ -259,9 +262,8 @@ TEST_F(NetMmsgTest, SegmentsOfAPacketAreOneFrame) {
                   0);
       burst.push_back(packet);
     }
-    const std::uint16_t sent = near.Send(burst);
-    EXPECT_EQ(sent, (32 + 64) / 9);
-    EXPECT_EQ(far.Receive(), std::vector<Bytes>(sent, whole));
+    EXPECT_EQ(near.Send(burst), 32);
+    EXPECT_EQ(far.ReceiveAll(), std::vector<Bytes>(32, whole));
     rte_mbuf* packet = Packet(Frame(100));
     for (int i = 0; i < 70; ++i) ASSERT_EQ(rte_pktmbuf_chain(packet, Packet(Bytes(10))), 0);
     EXPECT_EQ(near.Send({packet}), 1);

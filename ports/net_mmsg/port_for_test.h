@@ -196,9 +196,13 @@ class NetMmsgTest : public testing::Test {
       packets.push_back(Packet(Frame(bytes, static_cast<std::uint16_t>(i))));
     return packets;
   }
-  // Frames without the driver.
-  static UniqueFd Raw(const char* device) {
+  // Frames without the driver; by the device's queue, others on it see them, but the queue of a new
+  // device drops for a while.
+  static UniqueFd Raw(const char* device, bool by_queue = false) {
     UniqueFd socket(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0));
+    const int bypass = by_queue ? 0 : 1;
+    EXPECT_EQ(setsockopt(socket.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &bypass, sizeof(bypass)),
+              0);
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_ALL);

@@ -343,8 +343,10 @@ static uint16_t taken(struct tx_queue *queue, int sent, uint16_t messages, uint1
   return errno == EMSGSIZE || errno == EINVAL ? queue->at[0] + 1 : queue->at[0];
 }
 
-uint16_t tx_burst(void *at, struct rte_mbuf **packets, uint16_t count) {
-  struct tx_queue *queue = at;
+/* By one system call, or by one a frame. Returns how many are done with; `all`: each of those that
+ * it looked at is. */
+static uint16_t send_batch(struct tx_queue *queue, struct rte_mbuf **packets, uint16_t count,
+                           bool *all) {
   uint64_t bytes = 0;
   uint16_t messages, n, i;
   int sent = 0;
@@ -354,12 +356,22 @@ uint16_t tx_burst(void *at, struct rte_mbuf **packets, uint16_t count) {
     sent = queue->options.single ? send_singly(queue, messages)
                                  : sendmmsg(queue->socket, queue->messages, messages, MSG_DONTWAIT);
   n = taken(queue, sent, messages, count);
+  *all = sent == messages;
   sent = RTE_MAX(sent, 0);
   for (i = 0; i < sent; i++) bytes += packets[queue->at[i]]->pkt_len;
   counter_add(&queue->counters.packets, (uint64_t)sent);
   counter_add(&queue->counters.bytes, bytes);
   if (n > sent) counter_add(&queue->counters.errors, n - sent);
   rte_pktmbuf_free_bulk(packets, n);
+  return n;
+}
+
+/* Many programs drop what a burst left: one that is longer than a batch is several. */
+uint16_t tx_burst(void *at, struct rte_mbuf **packets, uint16_t count) {
+  bool all = true;
+  uint16_t n = 0;
+
+  while (all && n < count) n += send_batch(at, packets + n, count - n, &all);
   return n;
 }
 

@@ -49,8 +49,9 @@ void rx_queue_set_strips(struct rx_queue *queue, bool strips);
 struct queue_counters rx_queue_counters(const struct rx_queue *queue);
 struct queue_counters tx_queue_counters(const struct tx_queue *queue);
 
-/* One non-blocking system call, unless the options say otherwise. For ethdev. */
+/* One non-blocking system call, unless the options say otherwise: no more than `batch`. For ethdev.
+ */
 uint16_t rx_burst(void *queue, struct rte_mbuf **packets, uint16_t count);
-/* Returns how many were taken from the caller: sent, or freed and counted as errors. The others the
- * kernel has no room for now. */
+/* A system call for each `batch` of them. Returns how many were taken from the caller: sent, or
+ * freed and counted as errors. The others the kernel has no room for now. */
 uint16_t tx_burst(void *queue, struct rte_mbuf **packets, uint16_t count);
