@@ -86,6 +86,11 @@ def port_driver() -> Path:
     return find("ports", "librte_net_unis.so")
 
 
+def mmsg_driver() -> Path:
+    """The DPDK driver of a port on a kernel device whose burst is one system call."""
+    return find("ports", "librte_net_mmsg.so")
+
+
 def port_plugin() -> Path:
     """What EAL loads into every program to stand between it and its ports."""
     return find("ports", "librte_unis_ports.so")

@@ -23,15 +23,16 @@ class Start:
 
     file_prefix: str  # of its DPDK group
     lcores: str  # value of EAL's --lcores
-    port_driver: Path  # of rings
+    drivers: Sequence[Path]  # of its ports, those that are ours
     # Stands between a program and its ports, whatever their driver; None: nothing does.
     port_plugin: Path | None
     devices: Sequence[str]  # values of EAL's --vdev
 
     @property
-    def load_plugin(self) -> list[str]:
-        """EAL's arguments that load it."""
-        return ["-d", str(self.port_plugin)] if self.port_plugin else []
+    def loaded(self) -> list[str]:
+        """EAL's arguments that load drivers and plug-in."""
+        parts = [*self.drivers, *([self.port_plugin] if self.port_plugin else [])]
+        return [word for part in parts for word in ("-d", str(part))]
 
     @property
     def ports(self) -> list[str]:
@@ -86,8 +87,7 @@ class Secondary(ProgramKind):
     def eal(self, start: Start) -> list[str]:
         """Memory and packets are the engine's; the ports are net_unis."""
         return [
-            *("-d", str(start.port_driver)),
-            *start.load_plugin,
+            *start.loaded,
             *("--lcores", start.lcores),
             "--proc-type=secondary",
             f"--file-prefix={start.file_prefix}",
@@ -123,7 +123,7 @@ class Primary(ProgramKind):
     def eal(self, start: Start) -> list[str]:
         """Hugepages without a file: nothing is left behind, however it ends."""
         return [
-            *start.load_plugin,
+            *start.loaded,
             *("--lcores", start.lcores),
             "--proc-type=primary",
             f"--file-prefix={start.file_prefix}",

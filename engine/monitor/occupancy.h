@@ -32,6 +32,12 @@ class Occupancy {
                           std::uint32_t packet_bytes = 1) {
     return Occupancy(at, capacity, packet_bytes, false);
   }
+  // What waits is told by a number of its own, `waiting`, at the same stride.
+  static Occupancy Told(const Counters& at, const std::uint32_t* waiting, std::uint32_t capacity) {
+    Occupancy told(at, capacity, 1, false);
+    told.waiting_ = waiting;
+    return told;
+  }
   // The difference is free room: the receiver moves `ahead` by offering slots, the sender `behind`
   // by using them. Until a receiver offers room, the link reads as full: to the sender it is.
   static Occupancy Free(const Counters& at, std::uint32_t capacity) {
@@ -90,6 +96,7 @@ class Occupancy {
   // `behind` is read first: it cannot have overtaken the other then, and a number that grew
   // meanwhile is at most too high.
   std::uint32_t Apart(std::size_t at) const noexcept {
+    if (waiting_ != nullptr) return Load(waiting_, at);
     const std::uint32_t behind = Load(at_.behind, at);
     return Cut(Load(at_.ahead, at) - behind);
   }
@@ -101,6 +108,7 @@ class Occupancy {
   }
 
   Counters at_ = {};
+  const std::uint32_t* waiting_ = nullptr;  // null: the counters tell
   std::uint32_t capacity_;
   std::uint32_t unit_;
   bool free_ = false;

@@ -15,6 +15,7 @@ _PROGRAMS: tuple[Callable[[], Path], ...] = (
     built.unisd,
     built.simulator,
     built.port_driver,
+    built.mmsg_driver,
     built.port_plugin,
     lambda: built.reference_function("macswap"),
 )

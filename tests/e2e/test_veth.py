@@ -38,10 +38,10 @@ def test_packets_pass_are_accounted_for_and_no_device_stays(machine: Machine, en
     machine.assert_clean()
 
 
-def on_veths(*names: str) -> list[Json]:
+def on_veths(*names: str, **keys: object) -> list[Json]:
     """The links of a chain, all of them veths."""
-    ends = ("ingress", *names, "egress")
-    return [{"from": one, "to": other, "kind": "veth"} for one, other in itertools.pairwise(ends)]
+    ends = itertools.pairwise(("ingress", *names, "egress"))
+    return [{"from": one, "to": other, "kind": "veth", **keys} for one, other in ends]
 
 
 def devices_of(machine: Machine) -> list[Path]:
@@ -79,6 +79,46 @@ def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> N
     assert devices_of(machine) == devices
     machine.down()
     assert not any(device.exists() for device in devices)
+
+
+def assert_lost_by_links_alone(account: Json) -> None:
+    """By the kernel, or because the first one was full."""
+    lost = int(account["offered"] - account["delivered"])
+    assert lost == account["dropped_on_links"] + account["dropped_ingress_full"]
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+def test_functions_on_net_mmsg_are_accounted_for_and_come_back(
+    machine: Machine, batch: int
+) -> None:
+    """What waits the kernel alone knows: their sockets have no rings."""
+    functions = {name: macswap(restart="on-failure") for name in "abc"}
+    links = on_veths("a", "b", "c", driver="mmsg", batch=batch)
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "20kpps"}
+    machine.up(machine.chain_file(functions, links=links, traffic=traffic))
+    for victim in ("a", "b", "c"):
+        assert_delivers_more_than(machine, delivered(machine.ps()) + 10_000)
+        account = machine.exact_account()
+        assert_whole(account)
+        assert account["in_flight"] == 0
+        if victim == "a":  # nobody has died yet, with packets in its sockets
+            assert_lost_by_links_alone(account)
+        kill_and_await(machine, victim)
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
+    assert_whole(machine.exact_account())
+
+
+def test_net_mmsg_and_net_af_packet_are_ends_of_one_chain(machine: Machine) -> None:
+    """As fast as it goes: what the kernel drops, it drops between functions and before the sink."""
+    functions = {name: macswap() for name in "ab"}
+    links = on_veths("a", "b")
+    links[1]["driver"] = "mmsg"
+    traffic = {"source": {"kind": "synthetic", "size": "imix"}}
+    machine.up(machine.chain_file(functions, links=links, traffic=traffic))
+    assert_delivers_more_than(machine, 100_000)
+    account = machine.exact_account()
+    assert_whole(account)
+    assert_lost_by_links_alone(account)
 
 
 def test_a_veth_of_several_queues_loses_nothing_before_a_slow_program(machine: Machine) -> None:

@@ -45,6 +45,7 @@ class Place:
         self.program("functions/dies", "echo last words; exit 3")
         self.program("functions/panics", "while ! [ -e now ]; do sleep 0.02; done; exit 2")
         self.program("ports/librte_net_unis.so", "")
+        self.program("ports/librte_net_mmsg.so", "")
         self.program("ports/librte_unis_ports.so", "")
 
     def program(self, name: str, text: str) -> None:

@@ -24,7 +24,8 @@ def places(name: str) -> Places:
     folder = Path("/run/unis") / name
     return Places(
         directory=folder, engine_socket=folder / "engine.sock",
-        port_driver=folder / "driver.so", port_plugin=folder / "plugin.so",
+        port_driver=folder / "driver.so", mmsg_driver=folder / "mmsg.so",
+        port_plugin=folder / "plugin.so",
         folders=Path("/run/unis/functions"), hugepages=Path("/dev/hugepages"),
     )  # fmt: skip
 

@@ -416,14 +416,9 @@ def with_edges(to_nat: Data, to_dpi: Data, from_nat: Data, from_dpi: Data) -> Da
 ONE, TWO = {"port": 0}, {"port": 1}
 IN_ONE, IN_TWO = {"in_port": 0}, {"in_port": 1}
 WEB: Data = {"match": [{"dst_port": 80}]}
-GRAPH: Data = {
-    "path": None,
-    "graph": [
-        {"from": "ingress", "to": "b"},
-        {"from": "b", "to": "a"},
-        {"from": "a", "to": "egress"},
-    ],
-}
+TURNED = (("ingress", "b"), ("b", "a"), ("a", "egress"))
+GRAPH: Data = {"path": None, "graph": [{"from": one, "to": other} for one, other in TURNED]}
+MMSG: Data = {"kind": "veth", "driver": "mmsg"}
 # Of each field of these parts of the model a file and another in which the field has changed.
 FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
     Chain: {
@@ -447,6 +442,8 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "to": (with_link(), with_link(**{"from": "nat", "to": "monitor"})),
         "kind": (with_link(), with_link(kind="memif")),
         "slots": (with_link(), with_link(slots=4096)),
+        "driver": (with_link(kind="veth"), with_link(**MMSG)),
+        "batch": (with_link(**MMSG), with_link(**MMSG, batch=8)),
     },
     Defaults: {
         "cpu": (with_defaults(), with_defaults(cpu=2)),

@@ -18,7 +18,8 @@ from unis.v1 import engine_pb2 as pb
 
 PLACES = Places(
     directory=Path("/run/x"), folders=Path("/run/y"), engine_socket=Path("/run/x/engine.sock"),
-    port_driver=Path("/run/x/driver.so"), port_plugin=Path("/run/x/plugin.so"),
+    port_driver=Path("/run/x/driver.so"), mmsg_driver=Path("/run/x/mmsg.so"),
+    port_plugin=Path("/run/x/plugin.so"),
 )  # fmt: skip
 
 

@@ -191,7 +191,7 @@ def test_a_socket_path_that_is_too_long_is_told() -> None:
         Path("/c.yaml"),
         ChainFile.model_validate(small(links=[{"from": "fw", "to": "nat", "kind": "memif"}])),
     )
-    deep = Places(Path("/" + "d" * 100), *map(Path, ("/s", "/d", "/p", "/f")))
+    deep = Places(Path("/" + "d" * 100), *map(Path, ("/s", "/d", "/m", "/p", "/f")))
     with pytest.raises(ChainFileError, match=r"socket has \d+ bytes, 107 at most"):
         make_plan(chain, EIGHT_CPUS, (), lambda _: deep)
 

@@ -41,7 +41,8 @@ def test_examples_run_on_two_cpus_but_one(file: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(programs, "program_problem", lambda *_: None)
     places = Places(
         directory=Path("/run/x"), engine_socket=Path("/run/x/engine.sock"),
-        port_driver=Path("/run/x/driver.so"), port_plugin=Path("/run/x/plugin.so"),
+        port_driver=Path("/run/x/driver.so"), mmsg_driver=Path("/run/x/mmsg.so"),
+        port_plugin=Path("/run/x/plugin.so"),
         folders=Path("/f"),
     )  # fmt: skip
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from pyroute2 import IPRoute
 
 from tests.needs import need_root
-from tests.python.planned import planned, small
+from tests.python.planned import planned, small, told
+from tests.python.strategies import Data
 from unis.built import clone
 from unis.errors import UnisError
 from unis.links import veth
@@ -83,6 +85,54 @@ def test_a_chain_may_begin_and_end_on_them() -> None:
     assert "net_admin" not in plan.function("nat").capabilities
     engine_ends = [link.message().veth.engine_end for link in plan.links]
     assert engine_ends == [True, False, False, True]
+
+
+def test_ports_have_the_driver_that_the_link_states(tmp_path: Path) -> None:
+    spec = LinkSpec("x", "c.1", 256, engine=True, folder=tmp_path, driver="mmsg", batch=8)
+    link = LinkPlan("c.1", "veth", 256, Veth().details(spec, 0))
+    (near, _) = devices_of(link)
+    port = PortEnds("fw.0", 2, link, link, 0)
+    assert Veth().device(port) == f"net_mmsg2,iface={near},qpairs=1,batch=8"
+    assert link.message().veth.without_rings
+    assert not a_veth(tmp_path).message().veth.without_rings
+    assert Veth().matches(link, spec)
+    for other in ({"batch": 16}, {"batch": None}, {"driver": None, "batch": None}):
+        assert not Veth().matches(link, replace(spec, **other))
+
+
+def test_only_functions_with_such_ports_load_the_driver() -> None:
+    links = [
+        {"from": "ingress", "to": "fw", "kind": "veth"},
+        {"from": "fw", "to": "nat", "kind": "veth", "driver": "mmsg"},
+        {"from": "nat", "to": "monitor", "kind": "veth", "driver": "af_packet"},
+    ]
+    plan = planned(small(links=links))
+    loads = {one.name: "mmsg.so" in " ".join(one.argv) for one in plan.functions}
+    assert loads == {"fw": True, "nat": True, "monitor": False}
+    assert "batch=32" in " ".join(plan.function("nat").argv)
+    assert plan.function("nat").drivers != plan.function("monitor").drivers
+    alone = plan.solo("nat").function("nat")
+    assert alone.drivers == plan.function("nat").drivers
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"driver": "mmsg"}, "'driver') applies to links of kind veth"),
+        ({"kind": "memif", "driver": "af_packet"}, "'driver') applies to links of kind veth"),
+        ({"kind": "veth", "batch": 8}, "'batch') applies to driver: mmsg"),
+        ({"kind": "veth", "driver": "af_packet", "batch": 8}, "'batch') applies to driver: mmsg"),
+    ],
+)
+def test_drivers_and_batches_that_do_not_apply_are_told(keys: Data, sentence: str) -> None:
+    assert sentence in str(told(small(links=[{"from": "fw", "to": "nat", **keys}])))
+
+
+@pytest.mark.parametrize("keys", [{"batch": 0}, {"batch": 257}, {"driver": "xdp"}])
+def test_drivers_and_batches_that_are_none_are_told(keys: Data) -> None:
+    link = {"from": "fw", "to": "nat", "kind": "veth", "driver": "mmsg"}
+    with pytest.raises(ValidationError, match=next(iter(keys))):
+        planned(small(links=[{**link, **keys}]))
 
 
 @pytest.mark.system

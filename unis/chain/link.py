@@ -54,6 +54,11 @@ class Link(Part):
     """With a kind other than `ring` the downstream function is a primary process without rings."""
     slots: Slots | None = None
     """Slots of a ring (default: those of the chain); of other kinds, slots each way."""
+    driver: Literal["af_packet", "mmsg"] | None = None
+    """What functions receive and send by on a `veth`: DPDK's net_af_packet (the default), or UNiS'
+    net_mmsg, whose burst is one system call."""
+    batch: Annotated[int, Field(ge=1, le=256)] | None = None
+    """Frames a burst with driver `mmsg`, at most (default: 32)."""
 
 
 class Queues(Part):

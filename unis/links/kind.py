@@ -35,6 +35,8 @@ class LinkSpec:
     folder: Path  # where its files may be
     queues_to_server: int = 1  # by which the client sends, the end that is there later
     queues_to_client: int = 1  # as many where queues may not differ
+    driver: str | None = None  # of functions' ports, where the kind has several
+    batch: int | None = None  # packets a burst of that driver
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,14 @@ class LinkKind(ABC):
     def device_arguments(self, port: PortEnds) -> dict[str, object]:
         """Of the device by which a program has a port on links of this kind."""
 
+    def driver_of(self, port: PortEnds) -> str:  # noqa: ARG002
+        """That of a port."""
+        return self.driver
+
     def device(self, port: PortEnds) -> str:
         """EAL's --vdev: `net_memif0,role=server,…`."""
         arguments = [f"{key}={value}" for key, value in self.device_arguments(port).items()]
-        return ",".join([f"{self.driver}{port.number}", *arguments])
+        return ",".join([f"{self.driver_of(port)}{port.number}", *arguments])
 
     def lacks(self) -> str:
         """What this machine lacks for it, and what mends that; empty: nothing. For the doctor."""

@@ -22,6 +22,8 @@ _SILENT = {
     "ipv4/conf/{}/forwarding": "0",
     "ipv4/conf/{}/drop_unicast_in_l2_multicast": "1",
 }
+_BATCH = 32  # frames a burst of net_mmsg, where none is stated
+_MMSG = "net_mmsg"  # our driver (ports/net_mmsg)
 _UP, _NOARP, _MULTICAST = 0x1, 0x80, 0x1000  # IFF_ of the kernel
 
 
@@ -32,18 +34,20 @@ class VethPlan(LinkDetails):
     devices: tuple[str, str]  # of end 0 and of end 1
     engine_end: bool  # whether the engine has end 0
     queues: int = 1  # packet sockets on a device
+    batch: int | None = None  # of net_mmsg; None: functions have net_af_packet
 
     def fill(self, config: pb.LinkConfig) -> None:
         """Adds it to the engine's message."""
         config.veth.device0, config.veth.device1 = self.devices
         config.veth.engine_end = self.engine_end
         config.veth.queues = self.queues
+        config.veth.without_rings = self.batch is not None
 
 
 class Veth(LinkKind):
-    """Ports on it are DPDK's own net_af_packet. The devices have no address, and are in the network
-    namespace in which UNiS runs. A slot says itself whether a packet waits in it: every slot can be
-    used.
+    """Ports on it are DPDK's own net_af_packet, or our net_mmsg. The devices have no address, and
+    are in the network namespace in which UNiS runs. A slot says itself whether a packet waits in
+    it: every slot can be used.
     """
 
     name = "veth"
@@ -62,19 +66,27 @@ class Veth(LinkKind):
             devices=(f"{base}a", f"{base}b"),
             engine_end=spec.engine,
             queues=spec.queues_to_server,
+            batch=_batch(spec),
         )
 
     def matches(self, link: LinkPlan, spec: LinkSpec) -> bool:
         """The folder is only part of the device's name; root makes the devices of any user."""
         veth = _details(link)
-        return (veth.engine_end, veth.queues) == (spec.engine, spec.queues_to_server)
+        wanted = (spec.engine, spec.queues_to_server, _batch(spec))
+        return (veth.engine_end, veth.queues, veth.batch) == wanted
+
+    def driver_of(self, port: PortEnds) -> str:
+        """As the link states it."""
+        return self.driver if _details(port.link).batch is None else _MMSG
 
     def device_arguments(self, port: PortEnds) -> dict[str, object]:
         """Both ends state the same size."""
         veth = _details(port.link)
+        sockets = {"iface": veth.devices[port.end], "qpairs": veth.queues}
+        if veth.batch is not None:
+            return {**sockets, "batch": veth.batch}
         return {
-            "iface": veth.devices[port.end],
-            "qpairs": veth.queues,
+            **sockets,
             "blocksz": _BLOCK_BYTES,
             "framesz": _FRAME_BYTES,
             "framecnt": port.link.slots,
@@ -132,6 +144,10 @@ class Veth(LinkKind):
         except (NetlinkError, OSError) as error:
             return [f"cannot remove the kernel device {name}: {error}; `ip link delete {name}`"]
         return []
+
+
+def _batch(spec: LinkSpec) -> int | None:
+    return (spec.batch or _BATCH) if spec.driver == "mmsg" else None
 
 
 def _index(device: str) -> int:

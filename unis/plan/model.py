@@ -32,6 +32,7 @@ class Places:
     directory: Path  # sockets of links are made here
     engine_socket: Path
     port_driver: Path  # the run's copy of the net_unis driver
+    mmsg_driver: Path  # the same of net_mmsg
     port_plugin: Path  # the same of what every program loads
     folders: Path  # of functions that run as another user, a folder each
     hugepages: Path | None = None  # mounted hugetlbfs; None: as DPDK finds it

@@ -72,6 +72,8 @@ def name_links(
             folder=next((folders[end] for end in ends if end in folders), directory),
             queues_to_server=queues.tx,
             queues_to_client=queues.rx,
+            driver=place.of_kind.driver if place.of_kind else None,
+            batch=place.of_kind.batch if place.of_kind else None,
         )
         at = next(made.setdefault(place.chain, itertools.count()))
         found[place] = names.link(place, spec, at)

@@ -192,13 +192,14 @@ class _PlanBuilder:
         function = self.chain.graph.functions[name]
         cpu = _stated(function.cpu)
         group = self.wiring.groups[name]
-        devices, ports = self._ports(name)
+        devices, ports, drivers = self._ports(name)
         kind = workload.KINDS[group]
         first = self.numbers.lcore(name, function.lcores) if group == "engine" else 0
+        ours = {"net_unis": self.places.port_driver, "net_mmsg": self.places.mmsg_driver}
         start = Start(
             file_prefix=kind.file_prefix(self.chain.file.name, name),
             lcores=self._lcores(first, function.lcores, cpu),
-            port_driver=self.places.port_driver,
+            drivers=[file for driver, file in ours.items() if driver in drivers],
             port_plugin=self.places.port_plugin if function.plugin else None,
             devices=devices,
         )
@@ -224,9 +225,10 @@ class _PlanBuilder:
         cpus = [cpu] if count == 1 else [self.platform[0], *[cpu] * (count - 1)]
         return ",".join(f"{first + at}@{cpu}" for at, cpu in enumerate(cpus))
 
-    def _ports(self, name: str) -> tuple[list[str], list[PortPlan]]:
+    def _ports(self, name: str) -> tuple[list[str], list[PortPlan], set[str]]:
         devices: list[str] = []
         ports: list[PortPlan] = []
+        drivers: set[str] = set()
         for at, place in enumerate(self.wiring.ports[name]):
             kind = links.KINDS[place.kind]
             port = f"{name}.{at}"
@@ -235,8 +237,9 @@ class _PlanBuilder:
             device = kind.device(ends)
             rx, tx = (link.name if link else "" for link in (ends.rx, ends.tx))
             devices.append(device)
+            drivers.add(kind.driver_of(ends))
             ports.append(PortPlan(port, device, rx, tx, ends.end))
-        return devices, ports
+        return devices, ports, drivers
 
     def _chain_plan(self, chain: ChainGraph) -> ChainPlan:
         ways = self.wiring.ways

@@ -17,7 +17,7 @@ from unis.chain.graph import Graph
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, Function, PcapSource
 from unis.chain.problem import Problem
-from unis.plan.wiring import Wiring
+from unis.plan.wiring import PortPlace, Wiring
 from unis.workload import OFFLOADS, Start
 
 ROOT = "root"
@@ -302,6 +302,14 @@ def _idle_branches(graph: Graph, programs: Sequence[ProgramPlan]) -> Iterator[st
                 )
 
 
+def _driver(port: PortPlace) -> str:
+    """A port's, with what else its cost depends on."""
+    place = port.rx or port.tx
+    stated = place.of_kind if place else None
+    own = (stated.driver, stated.batch) if stated else (None, None)
+    return ",".join([links.KINDS[port.kind].driver, *(str(word) for word in own if word)])
+
+
 def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | None:
     function = chain.graph.functions[name]
     program = find_program(function.executable, chain.directory)
@@ -313,7 +321,7 @@ def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | Non
         name=name,
         program=program,
         words=tuple(function.args if function.command is None else function.command[1:]),
-        drivers=tuple(kind.driver for kind in kinds),
+        drivers=tuple(map(_driver, wiring.ports[name])),
         env={**function.env, **offloads},
         user=other_user(function),
         capabilities=capabilities(

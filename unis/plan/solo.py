@@ -71,8 +71,8 @@ def _through(chain: ChainGraph, name: str) -> dict[str, Any]:
 def _longest(places: list[LinkPlace]) -> dict[str, Any]:
     """What is stated of one of them."""
     stated = [
-        {**place.stated.model_dump(exclude_none=True, exclude={"origin", "to"}), "kind": place.kind}
-        if place.stated and place.stated.kind == place.kind
+        place.of_kind.model_dump(exclude_none=True, exclude={"origin", "to"})
+        if place.of_kind
         else {"kind": place.kind}
         for place in places
     ]

@@ -49,9 +49,14 @@ class LinkPlace:
         """The edge, as plans of a run know it."""
         return (self.chain, *self.edge.ends)
 
+    @property
+    def of_kind(self) -> Link | None:
+        """What the file states of it, if that is of its kind."""
+        return self.stated if self.stated and self.stated.kind == self.kind else None
+
     def slots(self, rings: Mapping[str, int]) -> int:
         """What the file states, else what its kind has; `rings`: those of each chain's rings."""
-        stated = self.stated.slots if self.stated and self.stated.kind == self.kind else None
+        stated = self.of_kind.slots if self.of_kind else None
         return stated or links.KINDS[self.kind].default_slots or rings[self.chain]
 
 
@@ -369,6 +374,13 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
         if link.slots is not None and link.slots > kind.most_slots:
             sentence = f"{link.slots} slots; a {link.kind} has up to {kind.most_slots}"
             yield Problem(("links", at, "slots"), sentence)
+        if link.driver and link.kind != "veth":
+            sentence = f"applies to links of kind veth; leave it out, or make this {link.kind} one"
+            yield Problem(("links", at, "driver"), sentence)
+        if link.batch and link.driver != "mmsg":
+            yield Problem(
+                ("links", at, "batch"), "applies to driver: mmsg; add that, or leave it out"
+            )
         opens = [
             workload.KINDS[wiring.groups[end]].opens(kind)
             for end in (link.origin, link.to)

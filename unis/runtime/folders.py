@@ -38,6 +38,11 @@ def port_driver(run: str) -> Path:
     return ports_directory() / run / "librte_net_unis.so"
 
 
+def mmsg_driver(run: str) -> Path:
+    """The same of net_mmsg."""
+    return ports_directory() / run / "librte_net_mmsg.so"
+
+
 def port_plugin(run: str) -> Path:
     """The same of the plug-in."""
     return ports_directory() / run / "librte_unis_ports.so"
@@ -45,7 +50,11 @@ def port_plugin(run: str) -> Path:
 
 def port_parts(run: str) -> dict[Path, Path]:
     """The copies of the run called so, each with its original; NotBuiltError."""
-    return {port_driver(run): built.port_driver(), port_plugin(run): built.port_plugin()}
+    return {
+        port_driver(run): built.port_driver(),
+        mmsg_driver(run): built.mmsg_driver(),
+        port_plugin(run): built.port_plugin(),
+    }
 
 
 def copy_ports(run: str) -> None:

@@ -16,7 +16,7 @@ from unis.runtime import hugepages
 from unis.runtime.costs import costs_of, known_switch_ns, shares_of
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 from unis.runtime.errors import NotAllowedError
-from unis.runtime.folders import folders_directory, port_driver, port_plugin
+from unis.runtime.folders import folders_directory, mmsg_driver, port_driver, port_plugin
 from unis.runtime.state import RunState
 
 _ANY_CPU = frozenset(range(1024))
@@ -112,6 +112,7 @@ def places(name: str) -> Places:
         directory=directory.links,
         engine_socket=directory.socket,
         port_driver=port_driver(name),
+        mmsg_driver=mmsg_driver(name),
         port_plugin=port_plugin(name),
         folders=folders_directory(),
         hugepages=hugepages.directory(),

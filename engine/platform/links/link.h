@@ -48,7 +48,8 @@ class Link {
   // Valid until Take() or Forget().
   virtual Occupancy occupancy(unsigned direction) const = 0;
   // Brings occupancy() up to date, where its counters do not move by themselves. One thread calls
-  // it again and again: no system call, and a bounded number of steps.
+  // it again and again: a bounded number of steps, and no system call but where only the kernel
+  // knows.
   virtual void Look(unsigned /*direction*/) noexcept {}
   // Look() counts: packets are missed where more than a ring of them come between two looks.
   virtual bool counts_by_looks() const noexcept { return false; }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/platform/links/kinds.h"
+#include "engine/platform/links/packet_socket.h"
 #include "engine/platform/packet_memory.h"
 
 namespace unis {
@@ -24,16 +25,6 @@ constexpr std::size_t kTag = 4;
 bool Free(const tpacket2_hdr& slot) {
   constexpr std::uint32_t kDated = TP_STATUS_TS_SOFTWARE | TP_STATUS_TS_RAW_HARDWARE;
   return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & ~kDated) == TP_STATUS_AVAILABLE;
-}
-
-// How many of `most` slots are free, one behind the other. Slots are emptied in order, so if the
-// last one is free all are.
-template <typename IsFree>
-std::uint32_t InRow(std::uint32_t most, IsFree is_free) {
-  if (is_free(most - 1)) return most;
-  std::uint32_t free = 0;
-  while (free < most && is_free(free)) ++free;
-  return free;
 }
 
 std::uint64_t UnsentBy(const std::string& device) {
@@ -124,20 +115,15 @@ std::uint32_t VethEnd::FreeToSend(std::uint32_t most) const noexcept {
   return InRow(most, [&](std::uint32_t i) { return Free(*rings_.sending(handed_ + i)); });
 }
 
-// Of several rings the kernel chooses one by the flow. Any of them may get all, and have got all.
 std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) noexcept {
   if (rte_spinlock_trylock(&sending_) == 0) return 0;
-  std::uint32_t room = receiver_ == nullptr ? 0 : std::min(count, rings_.slots());
-  for (std::size_t i = 0; room > 0 && i < receiver_->rings().size(); ++i) {
-    const PacketRings& ring = receiver_->rings()[i];
-    const std::uint32_t head = receiver_->Head(i, handed_);
-    room = InRow(room, [&](std::uint32_t at) { return !Waits(*ring.received(head + at)); });
-  }
+  const std::uint32_t room =
+      receiver_ == nullptr ? 0 : receiver_->Room(std::min(count, rings_.slots()), handed_);
   rte_spinlock_unlock(&sending_);
   return room;
 }
 
-void VethEnd::SendInto(FollowedRings* receiver) noexcept {
+void VethEnd::SendInto(PacketReceiver* receiver) noexcept {
   if (receiver != nullptr) receiver->Feed(&handed_);
   rte_spinlock_lock(&sending_);
   receiver_ = receiver;
@@ -147,7 +133,10 @@ void VethEnd::SendInto(FollowedRings* receiver) noexcept {
 // ------------------------------------------------------------------ the link
 
 VethLink::VethLink(const v1::LinkConfig& config)
-    : name_(config.name()), slots_(config.slots()), queues_(config.veth().queues()) {
+    : name_(config.name()),
+      slots_(config.slots()),
+      queues_(config.veth().queues()),
+      without_rings_(config.veth().without_rings()) {
   directions_[0].device = config.veth().device0();
   directions_[1].device = config.veth().device1();
 }
@@ -162,63 +151,77 @@ absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig&
                                                            std::string(rings.status().message())));
   std::vector<PacketRings> own;
   own.push_back(*std::move(rings));
-  link->directions_[0].rings = std::make_unique<FollowedRings>(std::move(own));
-  link->end_ = std::make_unique<VethEnd>(link->directions_[0].rings->rings().front(), pool);
+  auto followed = std::make_unique<FollowedRings>(std::move(own));
+  link->end_ = std::make_unique<VethEnd>(followed->rings().front(), pool);
+  link->directions_[0].receiver = std::move(followed);
   return link;
 }
 
 Occupancy VethLink::occupancy(unsigned direction) const {
-  const auto& rings = directions_[direction].rings;
-  return rings ? rings->occupancy() : Occupancy::Unreadable(slots_);
+  const auto& receiver = directions_[direction].receiver;
+  return receiver ? receiver->occupancy() : Occupancy::Unreadable(slots_);
 }
 
 void VethLink::Look(unsigned direction) noexcept {
-  if (const auto& rings = directions_[direction].rings) rings->Look();
+  if (const auto& receiver = directions_[direction].receiver) receiver->Look();
 }
 
 std::uint64_t VethLink::Dropped(unsigned direction) {
   Direction& way = directions_[direction];
   const std::lock_guard lock(counting_);  // the kernel tells each drop once
-  if (way.rings) way.dropped += way.rings->TakeDrops();
+  if (way.receiver) way.dropped += way.receiver->TakeDrops();
   way.unsent = std::max(way.unsent, UnsentBy(directions_[1 - direction].device));
   return way.dropped + way.unsent + (direction == 1 && end_ ? end_->too_long() : 0);
 }
 
 namespace {
 
-struct FoundRings final : Link::Found {
-  FoundRings(unsigned at, std::vector<PacketRings> found) : end(at), rings(std::move(found)) {}
+struct FoundReceiver final : Link::Found {
+  FoundReceiver(unsigned at, std::unique_ptr<PacketReceiver> found)
+      : end(at), receiver(std::move(found)) {}
   unsigned end;
-  std::vector<PacketRings> rings;
+  std::unique_ptr<PacketReceiver> receiver;
 };
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<PacketReceiver>> VethLink::FindReceiver(
+    pid_t pid, const std::string& device) const {
+  if (without_rings_) {
+    auto sockets = FindPacketSockets(pid, device, queues_);
+    if (!sockets.ok()) return sockets.status();
+    return std::make_unique<FollowedSockets>(*std::move(sockets));
+  }
+  auto rings = PacketRings::Find(pid, device, slots_, queues_);
+  if (!rings.ok()) return rings.status();
+  return std::make_unique<FollowedRings>(*std::move(rings));
+}
+
 absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::Find(pid_t pid, unsigned end) const {
   const Direction& way = directions_[end];
-  if (way.rings && way.rings->rings().front().HeldBy(pid)) return nullptr;
-  auto rings = PacketRings::Find(pid, way.device, slots_, queues_);
-  if (!rings.ok())
-    return absl::Status(rings.status().code(),
-                        fmt::format("link {}: {}", name_, std::string(rings.status().message())));
-  return std::make_unique<FoundRings>(end, *std::move(rings));
+  if (way.receiver && way.receiver->HeldBy(pid)) return nullptr;
+  auto found = FindReceiver(pid, way.device);
+  if (!found.ok())
+    return absl::Status(found.status().code(),
+                        fmt::format("link {}: {}", name_, std::string(found.status().message())));
+  return std::make_unique<FoundReceiver>(end, *std::move(found));
 }
 
 void VethLink::Take(std::unique_ptr<Found> found) {
-  auto& rings = static_cast<FoundRings&>(*found);
-  Forget(rings.end);
-  auto& now = directions_[rings.end].rings;
-  now = std::make_unique<FollowedRings>(std::move(rings.rings));
-  if (end_ && rings.end == 1) end_->SendInto(now.get());
+  auto& taken = static_cast<FoundReceiver&>(*found);
+  Forget(taken.end);
+  auto& now = directions_[taken.end].receiver;
+  now = std::move(taken.receiver);
+  if (end_ && taken.end == 1) end_->SendInto(now.get());
 }
 
 void VethLink::Forget(unsigned end) {
   Direction& way = directions_[end];
-  if (!way.rings) return;
+  if (!way.receiver) return;
   if (end_ && end == 1) end_->SendInto(nullptr);
   const std::lock_guard lock(counting_);
-  way.dropped += way.rings->TakeDrops();
-  replaced_.push_back(std::move(way.rings));
+  way.dropped += way.receiver->TakeDrops();
+  replaced_.push_back(std::move(way.receiver));
 }
 
 // ------------------------------------------------------------------ the kind

@@ -37,8 +37,8 @@ class VethEnd final : public LinkEnd {
   std::uint32_t capacity() const noexcept override { return rings_.slots(); }
   bool carries_mbufs() const noexcept override { return false; }
 
-  // The rings at the other end; null: there are none, and nothing is sent.
-  void SendInto(FollowedRings* receiver) noexcept;
+  // What is at the other end; null: there is nobody, and nothing is sent.
+  void SendInto(PacketReceiver* receiver) noexcept;
   std::uint64_t too_long() const noexcept { return too_long_.value(); }
 
  private:
@@ -50,7 +50,7 @@ class VethEnd final : public LinkEnd {
   const PacketRings& rings_;
   rte_mempool* const pool_;
   rte_spinlock_t sending_ = RTE_SPINLOCK_INITIALIZER;  // for who reads or changes receiver_
-  FollowedRings* receiver_ = nullptr;
+  PacketReceiver* receiver_ = nullptr;
   std::uint32_t received_ = 0;  // packets, as a position in the ring
   std::uint32_t handed_ = 0;    // to the kernel, likewise
   Counter too_long_;
@@ -74,19 +74,22 @@ class VethLink final : public Link {
  private:
   // What leads to an end, and how it gets there.
   struct Direction {
-    std::string device;                    // of that end
-    std::unique_ptr<FollowedRings> rings;  // null: not found yet, or forgotten
-    std::uint64_t dropped = 0;             // by rings that were replaced, and counted so far
-    std::uint64_t unsent = 0;              // by the device that sends
+    std::string device;                        // of that end
+    std::unique_ptr<PacketReceiver> receiver;  // null: not found yet, or forgotten
+    std::uint64_t dropped = 0;                 // by those that were replaced, and counted so far
+    std::uint64_t unsent = 0;                  // by the device that sends
   };
 
   explicit VethLink(const v1::LinkConfig& config);
+  absl::StatusOr<std::unique_ptr<PacketReceiver>> FindReceiver(pid_t pid,
+                                                               const std::string& device) const;
 
   std::string name_;
   std::uint32_t slots_, queues_;
+  bool without_rings_;  // the sockets of functions
   std::array<Direction, 2> directions_;
   std::unique_ptr<VethEnd> end_;  // null: the engine has none
-  std::vector<std::unique_ptr<FollowedRings>> replaced_;
+  std::vector<std::unique_ptr<PacketReceiver>> replaced_;
   std::mutex counting_;  // for drops
 };
 

@@ -6,22 +6,13 @@
 #include <net/if.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <set>
-#include <sstream>
 #include <utility>
 
 namespace unis {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::uint32_t kBlockBytes = 4096;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
@@ -35,43 +26,6 @@ absl::Status Failed(const std::string& what) { return absl::ErrnoToStatus(errno,
 template <typename Value>
 bool Set(const UniqueFd& socket, int option, const Value& value) {
   return setsockopt(socket.get(), SOL_PACKET, option, &value, sizeof(value)) == 0;
-}
-
-// The packet sockets that are bound to a device, in the network namespace of a process.
-std::set<ino_t> SocketsOn(pid_t pid, unsigned device) {
-  std::set<ino_t> inodes;
-  std::ifstream table(fmt::format("/proc/{}/net/packet", pid));
-  std::string line;
-  std::getline(table, line);  // sk RefCnt Type Proto Iface R Rmem User Inode
-  while (std::getline(table, line)) {
-    std::istringstream words(line);
-    std::string skipped;
-    unsigned bound = 0;
-    ino_t inode = 0;
-    for (int i = 0; i < 4; ++i) words >> skipped;
-    words >> bound >> skipped >> skipped >> skipped >> inode;
-    if (words && bound == device) inodes.insert(inode);
-  }
-  return inodes;
-}
-
-// Calls visit(descriptor, inode) for each open socket of a process, until it returns false.
-template <typename Visit>
-void ForEachSocket(pid_t pid, Visit visit) {
-  constexpr std::string_view kBegin = "socket:[";
-  std::error_code error;
-  fs::directory_iterator file(fmt::format("/proc/{}/fd", pid), error);
-  for (; !error && file != fs::directory_iterator(); file.increment(error)) {
-    std::error_code gone;
-    const std::string target = fs::read_symlink(file->path(), gone);
-    if (gone || !target.starts_with(kBegin)) continue;
-    const ino_t inode = std::strtoull(target.c_str() + kBegin.size(), nullptr, 10);
-    if (!visit(std::atoi(file->path().filename().c_str()), inode)) return;
-  }
-}
-
-UniqueFd Duplicate(const UniqueFd& process, int descriptor) {
-  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), descriptor, 0)));
 }
 
 std::uint64_t CameAt(const tpacket2_hdr& slot) {
@@ -102,30 +56,18 @@ absl::StatusOr<PacketRings> PacketRings::Open(const std::string& device, std::ui
   address.sll_ifindex = static_cast<int>(index);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return Failed(fmt::format("cannot bind a packet socket to {}", device));
-  return Map(std::move(socket), slots, PROT_READ | PROT_WRITE);
+  return Map({std::move(socket), 0}, slots, PROT_READ | PROT_WRITE);
 }
 
 absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std::string& device,
                                                            std::uint32_t slots,
                                                            std::uint32_t sockets) {
-  const std::set<ino_t> inodes = SocketsOn(pid, if_nametoindex(device.c_str()));
-  std::map<int, ino_t> held;  // by descriptor
-  ForEachSocket(pid, [&](int descriptor, ino_t inode) {
-    if (inodes.contains(inode)) held.emplace(descriptor, inode);
-    return true;
-  });
-  if (held.size() != sockets)
-    return absl::NotFoundError(fmt::format("process {} has {} packet sockets on {}, and {} are due",
-                                           pid, held.size(), device, sockets));
-  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  auto held = FindPacketSockets(pid, device, sockets);
+  if (!held.ok()) return held.status();
   std::vector<PacketRings> found;
-  for (const auto& [descriptor, inode] : held) {
-    UniqueFd socket = Duplicate(process, descriptor);
-    if (!socket.valid())
-      return Failed(fmt::format("cannot duplicate descriptor {} of process {}", descriptor, pid));
+  for (HeldSocket& socket : *held) {
     auto rings = Map(std::move(socket), slots, PROT_READ);
-    // It may be another file's descriptor by now.
-    if (!rings.ok() || rings->inode_ != inode)
+    if (!rings.ok())
       return absl::NotFoundError(fmt::format(
           "process {} has a packet socket on {} without rings of {} slots", pid, device, slots));
     found.push_back(*std::move(rings));
@@ -133,17 +75,11 @@ absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std:
   return found;
 }
 
-absl::StatusOr<PacketRings> PacketRings::Map(UniqueFd socket, std::uint32_t slots, int access) {
-  // An ordinary file could become shorter under the mapping.
-  struct stat status {};
-  int domain = 0;
-  socklen_t bytes = sizeof(domain);
-  if (fstat(socket.get(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
-      getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_PACKET)
-    return absl::NotFoundError("a descriptor is no packet socket any more");
-  void* const memory = mmap(nullptr, BytesOf(slots), access, MAP_SHARED, socket.get(), 0);
+absl::StatusOr<PacketRings> PacketRings::Map(HeldSocket socket, std::uint32_t slots, int access) {
+  void* const memory =
+      mmap(nullptr, BytesOf(slots), access, MAP_SHARED, socket.descriptor.get(), 0);
   if (memory == MAP_FAILED) return Failed("cannot map the rings of a packet socket");
-  return PacketRings(std::move(socket), memory, slots, status.st_ino);
+  return PacketRings(std::move(socket), memory, slots);
 }
 
 PacketRings::~PacketRings() {
@@ -153,23 +89,13 @@ PacketRings::~PacketRings() {
 PacketRings::PacketRings(PacketRings&& other) noexcept
     : socket_(std::move(other.socket_)),
       memory_(std::exchange(other.memory_, nullptr)),
-      slots_(other.slots_),
-      inode_(other.inode_) {}
+      slots_(other.slots_) {}
 
 std::uint32_t PacketRings::TakeDrops() const noexcept {
   tpacket_stats counted{};
   socklen_t bytes = sizeof(counted);
   const int status = getsockopt(socket(), SOL_PACKET, PACKET_STATISTICS, &counted, &bytes);
   return status == 0 ? counted.tp_drops : 0;
-}
-
-bool PacketRings::HeldBy(pid_t pid) const {
-  bool held = false;
-  ForEachSocket(pid, [&](int, ino_t inode) {
-    held = inode == inode_;
-    return !held;
-  });
-  return held;
 }
 
 FollowedRings::FollowedRings(std::vector<PacketRings> rings)
@@ -226,6 +152,22 @@ void FollowedRings::Follow(std::size_t ring) noexcept {
   __atomic_store_n(&counters_[ring].taken, taken, __ATOMIC_RELEASE);
 }
 
+std::uint32_t FollowedRings::Room(std::uint32_t most, std::uint32_t sent) const noexcept {
+  std::uint32_t room = std::min(most, rings_.front().slots());
+  for (std::size_t ring = 0; room > 0 && ring < rings_.size(); ++ring) {
+    const std::uint32_t head = Head(ring, sent);
+    room = InRow(room, [&](std::uint32_t at) { return !Waits(*rings_[ring].received(head + at)); });
+  }
+  return room;
+}
+
+// The next slot of a ring that the kernel fills, if since the last look those packets came there
+// that `sent` says, and no others.
+std::uint32_t FollowedRings::Head(std::size_t ring, std::uint32_t sent) const noexcept {
+  const std::uint64_t seen = __atomic_load_n(&positions_[ring].head, __ATOMIC_ACQUIRE);
+  return static_cast<std::uint32_t>(seen >> 32) + (sent - static_cast<std::uint32_t>(seen));
+}
+
 Occupancy FollowedRings::occupancy() const {
   return Occupancy::Filled({.ahead = &counters_[0].put,
                             .behind = &counters_[0].taken,
@@ -234,7 +176,7 @@ Occupancy FollowedRings::occupancy() const {
                            rings_[0].slots());
 }
 
-std::uint64_t FollowedRings::TakeDrops() const noexcept {
+std::uint64_t FollowedRings::TakeDrops() noexcept {
   std::uint64_t drops = 0;
   for (const PacketRings& in : rings_) drops += in.TakeDrops();
   return drops;

@@ -13,12 +13,23 @@
 
 #include "engine/base/unique_fd.h"
 #include "engine/monitor/occupancy.h"
+#include "engine/platform/links/packet_receiver.h"
 
 namespace unis {
 
 // Whether the kernel has put a packet there that was not taken yet.
 inline bool Waits(const tpacket2_hdr& slot) noexcept {
   return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) != 0;
+}
+
+// How many of `most` slots are free, one behind the other. Slots are emptied in order, so if the
+// last one is free all are.
+template <typename IsFree>
+std::uint32_t InRow(std::uint32_t most, IsFree is_free) {
+  if (is_free(most - 1)) return most;
+  std::uint32_t free = 0;
+  while (free < most && is_free(free)) ++free;
+  return free;
 }
 
 // The two rings of a packet socket, mapped. The kernel fills the first one and empties the second.
@@ -37,7 +48,7 @@ class PacketRings {
   PacketRings(PacketRings&& other) noexcept;
   PacketRings& operator=(PacketRings&&) = delete;
 
-  int socket() const noexcept { return socket_.get(); }
+  int socket() const noexcept { return socket_.descriptor.get(); }
   std::uint32_t slots() const noexcept { return slots_; }
   // The slot of a position that only grows. Others write there at any time.
   tpacket2_hdr* received(std::uint32_t position) const noexcept { return At(position & mask()); }
@@ -47,25 +58,21 @@ class PacketRings {
   // Packets for which there was no slot, since the last call or since the socket was made. A system
   // call; the kernel then counts from 0, so nobody else may ask it.
   std::uint32_t TakeDrops() const noexcept;
-  bool HeldBy(pid_t pid) const;
+  bool HeldBy(pid_t pid) const { return socket_.HeldBy(pid); }
 
  private:
-  PacketRings(UniqueFd socket, void* memory, std::uint32_t slots, ino_t inode)
-      : socket_(std::move(socket)),
-        memory_(static_cast<std::byte*>(memory)),
-        slots_(slots),
-        inode_(inode) {}
-  static absl::StatusOr<PacketRings> Map(UniqueFd socket, std::uint32_t slots, int access);
+  PacketRings(HeldSocket socket, void* memory, std::uint32_t slots)
+      : socket_(std::move(socket)), memory_(static_cast<std::byte*>(memory)), slots_(slots) {}
+  static absl::StatusOr<PacketRings> Map(HeldSocket socket, std::uint32_t slots, int access);
 
   std::uint32_t mask() const noexcept { return slots_ - 1; }
   tpacket2_hdr* At(std::uint32_t slot) const noexcept {
     return reinterpret_cast<tpacket2_hdr*>(memory_ + std::size_t{slot} * kFrameBytes);
   }
 
-  UniqueFd socket_;
+  HeldSocket socket_;
   std::byte* memory_;
   std::uint32_t slots_;
-  ino_t inode_;
 };
 
 // How many packets the kernel has put into receive rings and their owner has taken out. No memory
@@ -74,24 +81,18 @@ class PacketRings {
 //
 // A look reads one status word more than packets that came or went. Between two looks at most one
 // ring of packets is counted.
-class FollowedRings {
+class FollowedRings final : public PacketReceiver {
  public:
   explicit FollowedRings(std::vector<PacketRings> rings);
 
-  void Look() noexcept;
-  Occupancy occupancy() const;
-  // The next slot of a ring that the kernel fills, if since the last look those packets came there
-  // that `sent` says, and no others. Any thread.
-  std::uint32_t Head(std::size_t ring, std::uint32_t sent) const noexcept {
-    const std::uint64_t seen = __atomic_load_n(&positions_[ring].head, __ATOMIC_ACQUIRE);
-    return static_cast<std::uint32_t>(seen >> 32) + (sent - static_cast<std::uint32_t>(seen));
-  }
-  // Read at the beginning of each look: what was handed to the kernel by then, all of it is in the
-  // ring.
-  void Feed(const std::uint32_t* sent) noexcept { sent_ = sent; }
+  void Look() noexcept override;
+  Occupancy occupancy() const override;
+  std::uint32_t Room(std::uint32_t most, std::uint32_t sent) const noexcept override;
+  void Feed(const std::uint32_t* sent) noexcept override { sent_ = sent; }
+  std::uint64_t TakeDrops() noexcept override;
+  bool HeldBy(pid_t pid) const override { return rings_.front().HeldBy(pid); }
 
   const std::vector<PacketRings>& rings() const noexcept { return rings_; }
-  std::uint64_t TakeDrops() const noexcept;
 
  private:
   struct Counters {
@@ -105,6 +106,7 @@ class FollowedRings {
   };
 
   void Begin(std::size_t ring) noexcept;
+  std::uint32_t Head(std::size_t ring, std::uint32_t sent) const noexcept;
   void Follow(std::size_t ring) noexcept;
 
   std::vector<PacketRings> rings_;

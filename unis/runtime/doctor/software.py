@@ -57,6 +57,7 @@ def build() -> Finding:
     try:
         unisd = built.unisd()
         built.port_driver()
+        built.mmsg_driver()
         built.port_plugin()
         built.simulator()
     except built.NotBuiltError as error:

@@ -1,0 +1,51 @@
+// What packet sockets (AF_PACKET) of a function receive, seen from outside: by descriptors of them
+// that are ours.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/unique_fd.h"
+#include "engine/monitor/occupancy.h"
+
+namespace unis {
+
+class PacketReceiver {
+ public:
+  virtual ~PacketReceiver() = default;
+
+  // Brings occupancy() up to date. One thread, which calls it again and again.
+  virtual void Look() noexcept = 0;
+  virtual Occupancy occupancy() const = 0;
+  // For how many of `most` packets, one behind the other, each of the sockets has room: of several
+  // the kernel chooses one by the flow. `sent`: what was handed to the kernel so far, by whoever
+  // alone sends there; see Feed(). Any thread.
+  virtual std::uint32_t Room(std::uint32_t most, std::uint32_t sent) const noexcept = 0;
+  // Read at the beginning of each look: what was handed to the kernel by then, all of it is at the
+  // sockets.
+  virtual void Feed(const std::uint32_t* sent) noexcept = 0;
+  // Packets for which there was no room, since the last call or since the sockets were made. A
+  // system call.
+  virtual std::uint64_t TakeDrops() noexcept = 0;
+  // Whether the process has the first of the sockets.
+  virtual bool HeldBy(pid_t pid) const = 0;
+};
+
+// A packet socket of another process, by a descriptor of ours.
+struct HeldSocket {
+  UniqueFd descriptor;
+  ino_t inode;
+
+  bool HeldBy(pid_t pid) const;
+};
+
+// Those that `pid` has on a device, in the order of its descriptors. NotFound: it has not `sockets`
+// of them yet.
+absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
+                                                          std::uint32_t sockets);
+
+}  // namespace unis
