@@ -15,7 +15,7 @@ from tests.python.planned import planned, small, told
 from tests.python.strategies import Data
 from unis.built import clone
 from unis.errors import UnisError
-from unis.links import veth
+from unis.links import devices
 from unis.links.kind import LinkPlan, LinkSpec, PortEnds
 from unis.links.veth import _BLOCK_BYTES, _FRAME_BYTES, Veth, VethPlan
 
@@ -191,7 +191,7 @@ def test_a_pair_that_cannot_be_set_up_is_removed(
     def refuse(_device: str) -> None:
         raise PermissionError(errno.EACCES, "no")
 
-    monkeypatch.setattr(veth, "_silence", refuse)
+    monkeypatch.setattr(devices, "silence", refuse)
     with pytest.raises(UnisError, match=r"Permission denied$"):
         Veth().make(pair)
     assert not (DEVICES / near).exists()
