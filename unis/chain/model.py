@@ -262,8 +262,8 @@ class Function(Part):
     """Number of lcores. If it has several, the first runs on a CPU of the platform until it polls:
     in many programs it only serves a console."""
     queues: QueuesOrCount = Queues()
-    """Number of queues on each of its memifs and veths: one number for both ways, or `rx` and `tx`.
-    A neighbour on a link has the opposite numbers."""
+    """Number of queues on each of its memifs, veths and bridges: one number for both ways, or `rx`
+    and `tx`. A neighbour on a link has the opposite numbers."""
     stdin: Stdin | None = None
     """Text for the standard input of a command, which then stays open; at most 65536 bytes of UTF-8
     (maxLength of the schema counts characters)."""

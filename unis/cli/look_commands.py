@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from unis.runtime.directory import RunDirectory
     from unis.v1 import engine_pb2 as pb
 
-_NOT_COUNTED = "– in place of packets: a function on memif or veth does not tell UNiS its counts"
+_NOT_COUNTED = "– in place of packets: only functions on rings tell UNiS their counts"
 _SECONDS = 1.0  # for an engine to answer: one that hangs must not hide the others
 _EDGE_SECONDS = 0.2  # some hundred turns of functions
 _PAUSE = 0.005

@@ -421,7 +421,7 @@ def about_stopped(stats: pb.Stats) -> Iterator[Text]:
 
 
 def counts_all(stats: pb.Stats) -> bool:
-    """Whether all functions count their packets: those on memif and veth do not."""
+    """Whether all functions count their packets: only those on rings do."""
     return all(path.counted for function in stats.functions for path in function.paths)
 
 

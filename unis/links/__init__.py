@@ -1,8 +1,9 @@
 """Kinds of links, a module each. To add one: its module, and its name here."""
 
+from unis.links.bridge import Bridge
 from unis.links.kind import LinkKind
 from unis.links.memif import Memif
 from unis.links.ring import Ring
 from unis.links.veth import Veth
 
-KINDS: dict[str, LinkKind] = {kind.name: kind for kind in (Ring(), Memif(), Veth())}
+KINDS: dict[str, LinkKind] = {kind.name: kind for kind in (Ring(), Memif(), Veth(), Bridge())}

@@ -20,6 +20,7 @@ class VethPlan(LinkDetails):
     engine_end: bool  # whether the engine has end 0
     queues: int = 1  # packet sockets on a device
     batch: int | None = None  # of net_mmsg; None: functions have net_af_packet
+    ports: tuple[str, str] = ("", "")  # of a bridge, that send to these devices
 
     def fill(self, config: pb.LinkConfig) -> None:
         """Adds it to the engine's message."""
@@ -27,6 +28,7 @@ class VethPlan(LinkDetails):
         config.veth.engine_end = self.engine_end
         config.veth.queues = self.queues
         config.veth.without_rings = self.batch is not None
+        config.veth.port0, config.veth.port1 = self.ports
 
 
 class Veth(LinkKind):

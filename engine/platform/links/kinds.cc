@@ -14,6 +14,8 @@ const LinkKind* FindLinkKind(v1::LinkKind kind) {
       return &MemifKind();
     case v1::LINK_VETH:
       return &VethKind();
+    case v1::LINK_BRIDGE:
+      return &BridgeKind();
     default:
       return nullptr;
   }

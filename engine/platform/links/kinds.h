@@ -8,6 +8,7 @@ namespace unis {
 const LinkKind& RingKind();
 const LinkKind& MemifKind();
 const LinkKind& VethKind();
+const LinkKind& BridgeKind();
 absl::Status WrongLink(const v1::LinkConfig& config, const std::string& what);
 
 }  // namespace unis

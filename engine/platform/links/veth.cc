@@ -27,8 +27,10 @@ bool Free(const tpacket2_hdr& slot) {
   return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & ~kDated) == TP_STATUS_AVAILABLE;
 }
 
+// An empty name: 0.
 std::uint64_t UnsentBy(const std::string& device) {
   std::uint64_t packets = 0;
+  if (device.empty()) return packets;
   std::ifstream(fmt::format("/sys/class/net/{}/statistics/tx_dropped", device)) >> packets;
   return packets;
 }
@@ -139,6 +141,8 @@ VethLink::VethLink(const v1::LinkConfig& config)
       without_rings_(config.veth().without_rings()) {
   directions_[0].device = config.veth().device0();
   directions_[1].device = config.veth().device1();
+  directions_[0].port = config.veth().port0();
+  directions_[1].port = config.veth().port1();
 }
 
 absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig& config,
@@ -170,7 +174,8 @@ std::uint64_t VethLink::Dropped(unsigned direction) {
   Direction& way = directions_[direction];
   const std::lock_guard lock(counting_);  // the kernel tells each drop once
   if (way.receiver) way.dropped += way.receiver->TakeDrops();
-  way.unsent = std::max(way.unsent, UnsentBy(directions_[1 - direction].device));
+  way.unsent =
+      std::max(way.unsent, UnsentBy(directions_[1 - direction].device) + UnsentBy(way.port));
   return way.dropped + way.unsent + (direction == 1 && end_ ? end_->too_long() : 0);
 }
 
@@ -228,7 +233,7 @@ void VethLink::Forget(unsigned end) {
 
 namespace {
 
-class VethLinks final : public LinkKind {
+class VethLinks : public LinkKind {
  public:
   std::string name() const override { return "veth"; }
   bool in_group() const override { return false; }
@@ -238,11 +243,11 @@ class VethLinks final : public LinkKind {
   }
   std::uint32_t packets(const v1::LinkConfig&) const override { return 2 * kBurst; }
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
-    if (foreign) return WrongLink(config, "is foreign, which a veth cannot be");
+    if (foreign) return WrongLink(config, fmt::format("is foreign, which a {} cannot be", name()));
     if (!config.has_slots()) return WrongLink(config, "has no slots");
     if (!std::has_single_bit(config.slots()) || config.slots() > PacketRings::kMaxSlots)
-      return WrongLink(config, fmt::format("has {} slots; a veth has a power of two, at most {}",
-                                           config.slots(), PacketRings::kMaxSlots));
+      return WrongLink(config, fmt::format("has {} slots; a {} has a power of two, at most {}",
+                                           config.slots(), name(), PacketRings::kMaxSlots));
     if (config.veth().device0() == config.veth().device1())
       return WrongLink(config, "has the same device at both ends");
     return absl::OkStatus();
@@ -261,10 +266,20 @@ class VethLinks final : public LinkKind {
   }
 };
 
+class BridgeLinks final : public VethLinks {
+ public:
+  std::string name() const override { return "bridge"; }
+};
+
 }  // namespace
 
 const LinkKind& VethKind() {
   static const VethLinks kind;
+  return kind;
+}
+
+const LinkKind& BridgeKind() {
+  static const BridgeLinks kind;
   return kind;
 }
 

@@ -1,5 +1,5 @@
-// A link that is a pair of kernel devices, each with a packet socket on it: both ways, by copying.
-// The engine has one of its ends, or none.
+// A link between two kernel devices, each with a packet socket on it: both ways, by copying. They
+// are a pair, or a bridge joins them. The engine has one of its ends, or none.
 //
 // Who sends pays: in its system call the kernel copies the packet into the receiver's ring, and
 // drops it there if that is full.
@@ -75,9 +75,10 @@ class VethLink final : public Link {
   // What leads to an end, and how it gets there.
   struct Direction {
     std::string device;                        // of that end
+    std::string port;                          // of a bridge, that sends to it; else empty
     std::unique_ptr<PacketReceiver> receiver;  // null: not found yet, or forgotten
     std::uint64_t dropped = 0;                 // by those that were replaced, and counted so far
-    std::uint64_t unsent = 0;                  // by the device that sends
+    std::uint64_t unsent = 0;                  // by the device that sends, and by the port
   };
 
   explicit VethLink(const v1::LinkConfig& config);

@@ -255,6 +255,22 @@ TEST_F(VethTest, WhatTheKernelDropsIsCounted) {
   EXPECT_EQ(Receive(program, 10), 0U);
 }
 
+// As a port of a bridge does that sends to `far_`: here it is the device of the other end.
+TEST_F(VethTest, WhatAPortOfABridgeDropsIsCounted) {
+  v1::LinkConfig config = Config(true);
+  config.set_kind(v1::LINK_BRIDGE);
+  config.mutable_veth()->set_device0("lo");
+  config.mutable_veth()->set_port1(near_);
+  const auto link = VethLink::Create(config, memory_->pool());
+  ASSERT_TRUE(link.ok()) << link.status();
+  const EthPort program = Program(near_);
+  ASSERT_EQ(std::system(fmt::format("ip link set {} mtu 500", far_).c_str()), 0);
+  EXPECT_EQ((*link)->Dropped(1), 0U);
+  (void)Send(program, 3, 1000);
+  EXPECT_EQ((*link)->Dropped(1), 3U);
+  EXPECT_EQ((*link)->Dropped(0), 0U);
+}
+
 TEST_F(VethTest, BetweenTwoProgramsEachEndIsFoundAndForgottenByItself) {
   const auto link = Make(false);
   ASSERT_NE(link, nullptr);

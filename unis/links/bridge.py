@@ -1,0 +1,84 @@
+"""bridge: two pairs of kernel devices, whose inner ends are ports of a bridge of the link's own."""
+
+import errno
+import platform
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from unis.links import devices
+from unis.links.kind import LinkPlan, LinkSpec
+from unis.links.veth import Veth, VethPlan, details_of
+
+_DEVICES = Path("/sys/class/net")
+_MODULE = Path("/sys/module/bridge")
+_MODULES = Path("/lib/modules")
+_SECONDS = 5.0  # until a port forwards
+_FORWARDING = "3"  # BR_STATE_FORWARDING
+# It floods, for it knows no address: one that learns drops what goes to an address that it has
+# seen at the same port.
+_SILENT = {
+    "IFLA_BR_AGEING_TIME": 0,
+    "IFLA_BR_STP_STATE": 0,
+    "IFLA_BR_MCAST_SNOOPING": 0,
+}
+# LLDP and such pass too: 01:80:c2:00:00:0x, but for pause frames, which the kernel never forwards.
+_PORT = {
+    "IFLA_BRPORT_LEARNING": 0,
+    "IFLA_BRPORT_UNICAST_FLOOD": 1,
+    "IFLA_BRPORT_GROUP_FWD_MASK": 0xFFFD,
+}
+
+
+class Bridge(Veth):
+    """As a veth, but for what is between the devices of the two ends."""
+
+    name = "bridge"
+
+    def details(self, spec: LinkSpec, number: int) -> VethPlan:
+        """Other devices than those of a veth of this name."""
+        base = devices.base_name(f"{spec.folder}/{spec.run}/{spec.name}/bridge")
+        ends, ports = ((f"{base}{a}", f"{base}{b}") for a, b in ("ab", "cd"))
+        return replace(super().details(spec, number), devices=ends, ports=ports)
+
+    def lacks(self) -> str:
+        """The driver, or the kernel's module."""
+        files = ("modules.builtin", "modules.dep")
+        listed = [_MODULES / platform.release() / name for name in files]
+        there = _MODULE.exists() or any(
+            "/bridge.ko" in file.read_text() for file in listed if file.exists()
+        )
+        return super().lacks() or (
+            "" if there else "this kernel has no module bridge; use a kernel with CONFIG_BRIDGE"
+        )
+
+    def made(self, link: LinkPlan) -> str:
+        """The bridge: the names of the other devices begin with its own."""
+        return details_of(link).devices[0].removesuffix("a")
+
+    def make(self, link: LinkPlan) -> None:
+        """Makes bridge and pairs, and has them carry packets."""
+        veth, bridge = details_of(link), self.made(link)
+        with devices.making(link.name, bridge, *veth.devices) as maker:
+            maker.add("bridge", bridge, *_SILENT.items())
+            maker.start(bridge)
+            for end, port in zip(veth.devices, veth.ports, strict=True):
+                maker.add_pair(end, port)
+                maker.start(end)
+                maker.start(port, master=devices.index_of(bridge))
+                maker.kernel.brport("set", index=devices.index_of(port), **dict(_PORT))
+            # Before that the bridge drops what comes, and counts nothing.
+            until = time.monotonic() + _SECONDS
+            while any(_state(port) != _FORWARDING for port in veth.ports):
+                if time.monotonic() > until:
+                    raise OSError(errno.ETIMEDOUT, "the ports of the bridge do not forward")
+                time.sleep(0.001)
+
+    def remove(self, name: str) -> list[str]:
+        """All of the five that are there."""
+        pairs = [("veth", f"{name}{end}") for end in "ab"]
+        return devices.remove([*pairs, ("bridge", name)])
+
+
+def _state(port: str) -> str:
+    return (_DEVICES / port / "brport/state").read_text().strip()
