@@ -1,6 +1,5 @@
 """unis bench load: rows of windows, and the picture."""
 
-import json
 import os
 import time
 from pathlib import Path
@@ -8,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.python.signalling import wait_until
-from tests.python.test_docs import ROOT
+from tools.keep_load import DOCUMENTS, KEPT, Kept, renewed
 from unis.bench.beside import ALONE, NICE_0, _computing, _run_ns, _Turns
-from unis.bench.load import LOADS, PMD_MAXSLEEP, POLLING, SLEEPING, row_of, took_from_platform
+from unis.bench.load import (
+    CHAINS,
+    LOADS,
+    PMD_MAXSLEEP,
+    POLLING,
+    SLEEPING,
+    row_of,
+    took_from_platform,
+)
 from unis.report import curves
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import LatencyHistogram
@@ -136,24 +143,13 @@ def test_the_picture_has_two_plots_for_each_chain(tmp_path: Path) -> None:
             assert f"{chain}: {what} over load" in text
 
 
-def test_the_table_of_loads_is_that_of_its_results() -> None:
-    rows = {
-        (row["chain"], row["load"], row["policy"]): row
-        for row in json.loads((ROOT / "docs" / "load.json").read_text())["rows"]
-    }
-    page = (ROOT / "docs" / "scheduler.md").read_text()
-    _, found = page.split("| load, % | light: functions", 1)
-    lines = [line for line in found.splitlines()[2:] if line.startswith("|")][:10]
-    for line in lines:
-        load, *cells = (cell.strip().rstrip(" %") for cell in line.strip("|").split("|"))
-        expected: list[float | None] = []
-        for chain in ("light", "medium"):
-            polls, sleeps = (
-                rows[chain, float(load) / 100, policy]
-                for policy in ("handover", "handover, sleeping")
-            )
-            expected += [100 * sleeps["cpu_functions"], 100 * sleeps["cpu_platform"]]
-            for at in ("p50", "p99")[chain == "medium" :]:
-                expected += [polls["latency_us"][at], sleeps["latency_us"][at]]
-        assert cells == ["–" if each is None else f"{each:,.0f}" for each in expected], line
-    assert len(lines) == 10
+def test_docs_say_what_the_results_say() -> None:
+    kept = Kept.model_validate_json(KEPT.read_text())
+    told = ""
+    for document in DOCUMENTS:
+        text = document.read_text()
+        assert renewed(text, kept) == text, document
+        told += text
+    for chain in CHAINS:
+        assert f"<!-- load {chain} -->" in told
+    assert kept.result.settings.runs >= 5
