@@ -76,8 +76,8 @@ class CoreTasks {
   void SetCost(const TaskState& task, double ns) noexcept {
     costs_.Set(task.function, ns, CostSource::kFollowed);
   }
-  // How the threads of the task's program that poll only rings are served best: a position in
-  // LineSearch::kTurns. Absent: not known yet.
+  // How the threads of the task's program that poll only rings are served best: a way of
+  // LineSearch. Absent: not known yet.
   std::optional<std::size_t> RingWayOf(const TaskState& task) const noexcept {
     return costs_.RingWay(task.function);
   }

@@ -51,8 +51,12 @@ bool Handover::Start() {
   for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
   if (!AlgorithmOne::Start()) return false;
   if (!rings_.any()) return true;
-  if (!settings().ring_turn) search_.Start(tasks_.RingWayOf(tasks_[rings_.first()]), settled_);
-  ServeRings(settings().ring_turn.value_or(search_.turn()), settled_);
+  if (settings().ring_turn) {
+    ServeRings(*settings().ring_turn, 0, settled_);
+    return true;
+  }
+  search_.Start(tasks_.RingWayOf(tasks_[rings_.first()]), rings_.threads(), settled_);
+  ServeRings(search_.turn(), search_.spared(), settled_);
   return true;
 }
 
@@ -64,14 +68,14 @@ void Handover::FindYielding() noexcept {
 
 void Handover::LookForBetterWay(Nanoseconds now) noexcept {
   if (now < search_.next_look()) return;
-  if (search_.Look(now, tasks_.SentAway())) ServeRings(search_.turn(), now);
+  if (search_.Look(now, tasks_.SentAway())) ServeRings(search_.turn(), search_.spared(), now);
   if (const auto way = search_.found()) tasks_.SetRingWay(tasks_[rings_.first()], *way);
 }
 
 // `turn` 0: as thread groups, out of the line.
-void Handover::ServeRings(Nanoseconds turn, Nanoseconds now) noexcept {
+void Handover::ServeRings(Nanoseconds turn, std::size_t spared, Nanoseconds now) noexcept {
   if (turn == 0 && !rings_.joined()) return;
-  turn > 0 ? rings_.Join(current_, turn, now) : rings_.Leave(current_);
+  turn > 0 ? rings_.Join(current_, turn, spared, now) : rings_.Leave(current_);
   if (turn == 0) ForgetThreads();
   FindYielding();
   if (const Place next = NextInLine(); !IsInLine(current_) && next.found())
@@ -193,7 +197,7 @@ void Handover::FollowLine(const std::optional<YieldingTasks::Turn>& turn,
   }
   if (rings_.lost()) {
     search_.GiveUp(now);
-    return ServeRings(0, now);
+    return ServeRings(0, 0, now);
   }
   const TaskIndex front = tasks_[rings_.Front(now)].index;
   if (rings_.passing()) return;

@@ -62,7 +62,7 @@ class Handover final : public AlgorithmOne {
   Place NextInLine() const noexcept;
   // Of threads that poll rings.
   void LookForBetterWay(Nanoseconds now) noexcept;
-  void ServeRings(Nanoseconds turn, Nanoseconds now) noexcept;
+  void ServeRings(Nanoseconds turn, std::size_t spared, Nanoseconds now) noexcept;
   void FollowLine(const std::optional<YieldingTasks::Turn>& turn, Nanoseconds now) noexcept;
   std::optional<SwitchReason> LeaveReasonInLine(Nanoseconds now) noexcept;
 

@@ -23,9 +23,11 @@ constexpr double kHopeless = 0.8;
 
 }  // namespace
 
-void LineSearch::Start(std::optional<std::size_t> known, Nanoseconds now) noexcept {
-  best_ = known.value_or(0);
-  known_ = known.has_value();
+void LineSearch::Start(std::optional<std::size_t> known, std::size_t threads,
+                       Nanoseconds now) noexcept {
+  threads_ = std::min(threads, kMostSpared);
+  known_ = known.has_value() && *known / kTurns.size() <= threads_;
+  best_ = known_ ? *known : 0;
   rest_ = kShortestRest;
   without_traffic_ = kRestWithoutTraffic;
   Rest(now, known_ ? kShortestRest : kRestWithoutTraffic);
@@ -37,10 +39,10 @@ bool LineSearch::Look(Nanoseconds now, std::uint16_t sent) noexcept {
   last_sent_ = sent;
   if (!searches()) {
     if (now < next_look_) return false;
-    trials_ = tried_ = 0;
+    trials_ = 0;
+    tried_ = 0;
     changed_ = false;
-    challenger_ = NextChallenger();
-    window_ = 0;
+    BeginTrial();
     window_begin_ = now + kSettle;
   } else if (counts_) {
     packets_ += packets;
@@ -85,13 +87,14 @@ void LineSearch::GiveUp(Nanoseconds now) noexcept {
 
 void LineSearch::EndTrial(bool wins, Nanoseconds now) noexcept {
   if (wins) {
-    tried_ = 1U << best_;  // it has lost against the new one
+    tried_ = std::uint64_t{1} << best_;  // it has lost against the new one
     best_ = challenger_;
     changed_ = true;
   }
-  window_ = 0;
-  ++trials_;
-  challenger_ = trials_ < kMostTrials ? NextChallenger() : kNone;
+  if (++trials_ < kMostTrials)
+    BeginTrial();
+  else
+    challenger_ = kNone;
   if (searches()) return;
   known_ = true;
   rest_ = changed_ ? kShortestRest : rest_;
@@ -99,16 +102,29 @@ void LineSearch::EndTrial(bool wins, Nanoseconds now) noexcept {
   rest_ = std::min(2 * rest_, kLongestRest);
 }
 
-// From thread groups a short turn and a long one, from the line its neighbours and thread groups.
-std::size_t LineSearch::NextChallenger() noexcept {
+void LineSearch::BeginTrial() noexcept {
+  challenger_ = NextChallenger();
+  if (searches()) tried_ |= std::uint64_t{1} << challenger_;
+  window_ = won_ = 0;
   sum_best_ = sum_challenger_ = 0;
-  won_ = 0;
-  const std::array<std::size_t, 3> from_line{best_ + 1, best_ - 1, 0};
-  constexpr std::array<std::size_t, 3> kFromGroups{1, 3, kNone};
-  for (const std::size_t way : best_ == 0 ? kFromGroups : from_line) {
-    if (way >= kNone || (tried_ >> way & 1) != 0) continue;
-    tried_ |= 1U << way;
-    return way;
+}
+
+// From thread groups a short turn and a long one, from the line its neighbours and thread groups;
+// then the same turn with another thread spared. That was tried in the first search, and is again
+// where something else has changed.
+std::size_t LineSearch::NextChallenger() const noexcept {
+  const auto is_new = [this](std::size_t way) { return (tried_ >> way & 1) == 0; };
+  const std::size_t turn = best_ % kTurns.size(), spared = best_ - turn;
+  const std::array<std::size_t, 3> from_line{turn + 1, turn - 1, 0};
+  constexpr std::array<std::size_t, 3> kFromGroups{1, 3, kTurns.size()};
+  for (const std::size_t other : turn == 0 ? kFromGroups : from_line) {
+    const std::size_t way = other == 0 ? 0 : other + spared;
+    if (other < kTurns.size() && is_new(way)) return way;
+  }
+  if (turn == 0 || (known_ && !changed_ && spared == 0)) return kNone;
+  for (std::size_t thread = 0; thread <= threads_; ++thread) {
+    const std::size_t way = turn + thread * kTurns.size();
+    if (way != best_ && is_new(way)) return way;
   }
   return kNone;
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "engine/base/dice_for_test.h"
 
@@ -18,9 +19,13 @@ using Rates = std::array<double, LineSearch::kTurns.size()>;  // packets a secon
 
 struct SearchedCore {
   explicit SearchedCore(const Rates& rates, double noise = 0,
-                        std::optional<std::size_t> known = std::nullopt)
+                        std::optional<std::size_t> known = std::nullopt, std::size_t threads = 0)
       : rates(rates), noise(noise) {
-    search.Start(known, now);
+    search.Start(known, threads, now);
+  }
+  double Rate() const {
+    const double rate = rates[search.way() % rates.size()];
+    return search.spared() == 0 ? rate : rate * of_spared.at(search.spared() - 1);
   }
   // What passed, as a share of what the best way would have passed.
   double RunFor(Nanoseconds time) {
@@ -28,7 +33,7 @@ struct SearchedCore {
     double passed = 0;
     while (now < end) {
       const Nanoseconds next = std::min(end, std::max(now + 1'000, search.next_look()));
-      const double packets = rates[search.way()] * factor * static_cast<double>(next - now) / 1e9;
+      const double packets = Rate() * factor * static_cast<double>(next - now) / 1e9;
       passed += packets;
       sent += packets;
       now = next;
@@ -41,6 +46,7 @@ struct SearchedCore {
 
   LineSearch search;
   Rates rates;
+  std::vector<double> of_spared;  // by thread, what passes then, as a share
   double noise, factor = 1, sent = 0;
   Nanoseconds now = kSecond;
   int changes = 0;
@@ -58,6 +64,36 @@ TEST(LineSearchTest, FindsTheTurnThatSendsMost) {
     EXPECT_EQ(core.search.way(), best);
     EXPECT_EQ(core.search.found(), best);
   }
+}
+
+// As of DPDK's ip_pipeline: the first of three threads serves a console.
+TEST(LineSearchTest, SparesAThreadWithoutWhoseTurnsMoreIsSent) {
+  SearchedCore core({1e6, 2e6, 3e6, 2e6, 1e6}, 0.02, std::nullopt, 3);
+  core.of_spared = {1.3, 0.01, 0.3};
+  core.RunFor(4 * kSecond);
+  EXPECT_EQ(core.search.turn(), LineSearch::kTurns[2]);
+  EXPECT_EQ(core.search.spared(), 1U);
+  const auto found = core.search.found();
+  ASSERT_TRUE(found);
+  core.of_spared = {0.01, 0.01, 0.01};
+  core.RunFor(20 * kSecond);
+  EXPECT_EQ(core.search.spared(), 0U) << "it works now";
+
+  SearchedCore again({1e6, 2e6, 3e6, 2e6, 1e6}, 0, found, 3);
+  EXPECT_EQ(again.search.spared(), 1U);
+  SearchedCore other({1e6, 2e6, 3e6, 2e6, 1e6}, 0, found, 0);
+  EXPECT_EQ(other.search.way(), 0U) << "such a thread is not there";
+}
+
+TEST(LineSearchTest, SparesNobodyWhereThatBringsNothing) {
+  SearchedCore core({1e6, 2e6, 3e6, 2e6, 1e6}, 0.03, std::nullopt, 3);
+  core.of_spared = {0.01, 1.0, 0.2};
+  core.RunFor(4 * kSecond);
+  EXPECT_EQ(core.search.found(), 2U);
+  const auto changes = core.changes;
+  core.RunFor(100 * kSecond);
+  EXPECT_EQ(core.search.found(), 2U);
+  EXPECT_LT(core.changes - changes, 14 * 3 * 4 * 2) << "it is tried only once";
 }
 
 // As of DPDK's distributor, whose threads hand on eight packets at a time.

@@ -42,12 +42,21 @@ void RingLine::FindMembers() noexcept {
   }
 }
 
-void RingLine::Join(Slot current, Nanoseconds turn, Nanoseconds now) noexcept {
+std::size_t RingLine::threads() const noexcept {
+  return static_cast<std::size_t>(std::ranges::count(members_, true, &Member::rings));
+}
+
+void RingLine::Join(Slot current, Nanoseconds turn, std::size_t spared, Nanoseconds now) noexcept {
   turn_ = turn;
+  spared_ = spared;
   joined_ = true;
   lost_ = 0;
   yielding_.LetRingsJoin(true, Index(current));
   FindMembers();
+  spared_slot_ = kNoSlot;
+  std::size_t thread = 0;
+  for (Slot slot = 0; slot < members_.size(); ++slot)
+    if (members_[slot].rings && ++thread == spared) spared_slot_ = slot;
   (void)yielding_.CurrentTurn(tasks_.core());  // what was before
   for (Slot slot = 0; slot < members_.size(); ++slot) {
     members_[slot].in_line = members_[slot].rings || yielding_.SupportsYield(Index(slot));
@@ -110,7 +119,7 @@ Slot RingLine::Front(Nanoseconds now) noexcept {
     since_ = now;
   } else if (now - since_ > kLost) {
     const std::uint32_t lost = lost_;
-    Join(front_, turn_, now);
+    Join(front_, turn_, spared_, now);
     lost_ = lost + 1;
   }
   return front_;
@@ -122,7 +131,7 @@ bool RingLine::IsOver(Nanoseconds now) noexcept {
   const std::uint16_t moved = tasks_.MovedBy(task);
   if (std::exchange(looked_, true) && moved != moved_) moved_at_ = now;
   moved_ = moved;
-  if (moved_at_ <= since_) return now - since_ >= turn_;
+  if (moved_at_ <= since_) return front_ == spared_slot_ || now - since_ >= turn_;
   if (now - moved_at_ >= std::clamp(turn_ / 4, kLeastStill, kMostStill)) return true;
   const auto is_full = [&](const EgressState& out) {
     return out.share > 0 && tasks_.Room(out) <= 0;

@@ -23,8 +23,11 @@ class RingLine {
   bool any() const noexcept { return any_; }
   Slot first() const noexcept { return first_; }
 
-  // They are in line from now on, with turns of this length; `current` is at its end.
-  void Join(Slot current, Nanoseconds turn, Nanoseconds now) noexcept;
+  std::size_t threads() const noexcept;  // that poll only rings
+
+  // They are in line from now on, with turns of this length; `current` is at its end. The turns of
+  // one of them, counted from 1, end at once; 0: of nobody.
+  void Join(Slot current, Nanoseconds turn, std::size_t spared, Nanoseconds now) noexcept;
   // `current` ran last.
   void Leave(Slot current) noexcept;
   bool joined() const noexcept { return joined_; }
@@ -76,6 +79,8 @@ class RingLine {
   Nanoseconds since_ = 0;   // it is at the front, or is passing
   std::uint32_t lost_ = 0;  // times that the line was made anew since a turn was seen
   Nanoseconds turn_ = 0;
+  std::size_t spared_ = 0;
+  Slot spared_slot_ = kNoSlot;
   bool looked_ = false;       // at what the front moves
   std::uint16_t moved_ = 0;   // packets, ever; wraps
   Nanoseconds moved_at_ = 0;  // when it was last seen to move some

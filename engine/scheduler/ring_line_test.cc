@@ -256,6 +256,23 @@ TEST(RingsAloneTest, WhereNobodyYieldsThereIsNoLine) {
   EXPECT_TRUE(rig.controller.joins.empty());
 }
 
+TEST_F(RingLineTest, TheTurnOfOneThatIsSparedEndsAtTheFirstLook) {
+  FakeController& controller = rig.controller;
+  CostedTasks tasks = Program();
+  CoreTasks of_core(WithTurn(kRingTurn), tasks.set, 0, rig.costs, rig.monitor);
+  RingLine line(of_core, controller);
+  line.Find();
+  EXPECT_EQ(line.threads(), 2U);
+  controller.in_turns.clear();
+  line.Join(kReceiver, kRingTurn, 1, now);
+  ASSERT_EQ(line.Front(now), kWorker);
+  EXPECT_TRUE(line.IsOver(now += kRingLook));
+  line.SentBack(now);
+  ASSERT_EQ(line.Front(now), kSender);
+  EXPECT_FALSE(line.IsOver(now += kRingLook));
+  EXPECT_TRUE(line.IsOver(now += kRingTurn));
+}
+
 struct SearchTest : RingLineTest {
   SearchTest() : RingLineTest(std::nullopt) {}
   // So many packets leave the core, in the line and without it.
