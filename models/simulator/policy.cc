@@ -58,10 +58,10 @@ class Cooperative final : public RunToTheEnd {
   std::vector<std::uint32_t> bursts_;       // per core, since the hand-over
 };
 
-// SCHED_RR, SCHED_OTHER, SCHED_BATCH and SCHED_IDLE. A poll-mode function is always runnable, so fair time
-// sharing of equals (EEVDF, CFS) is a round robin too, only with a shorter slice; SCHED_BATCH
-// differs from SCHED_OTHER in wake-ups alone, of which there are none, and SCHED_IDLE in what others
-// leave it, which are not simulated.
+// SCHED_RR, SCHED_OTHER, SCHED_BATCH and SCHED_IDLE. A poll-mode function is always runnable, so
+// fair time sharing of equals (EEVDF, CFS) is a round robin too, only with a shorter slice;
+// SCHED_BATCH differs from SCHED_OTHER in wake-ups alone, of which there are none, and SCHED_IDLE
+// in what others leave it, which are not simulated.
 class TimeSharing final : public RunToTheEnd {
  public:
   TimeSharing(const Scenario& scenario, Machine& machine, Nanoseconds slice)
