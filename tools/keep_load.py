@@ -1,4 +1,4 @@
-"""Keeps the results of `unis bench load` that docs speak of: `python -m tools.keep_load RESULTS`.
+"""Keeps results of `unis bench load` for the docs: `python -m tools.keep_load RESULTS COMMIT`.
 
 They go to docs/load.json, with the commit they are of. The blocks between `<!-- load CHAIN -->` and
 `<!-- end of load -->` in docs are written anew from that file: a table, and what follows from it.
@@ -7,15 +7,24 @@ tests/python/test_load.py holds the blocks against the file.
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from unis.bench.beside import ALONE, BesideRow
-from unis.bench.load import OPENVSWITCH, PMD_MAXSLEEP, POLLING, SLEEPING, LoadResult, LoadRow
+from unis.bench.load import (
+    CHAINS,
+    LOADS,
+    OPENVSWITCH,
+    PMD_MAXSLEEP,
+    POLLING,
+    SLEEPING,
+    LoadResult,
+    LoadRow,
+)
 from unis.runtime.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +33,7 @@ DOCUMENTS = (ROOT / "docs" / "scheduler.md", ROOT / "docs" / "measuring.md")
 _BLOCK = re.compile(r"<!-- load (\w+) -->\n.*?<!-- end of load -->", re.DOTALL)
 _HALF = 0.5
 _NONE = "–"
+_LEAST_RUNS = 5
 
 
 class Kept(BaseModel):
@@ -65,7 +75,7 @@ def _block(chain: str, kept: Kept) -> Iterator[str]:
 def _delays(loads: list[float], rows: dict[tuple[float, str], LoadRow]) -> Iterator[str]:
     yield (
         "| load, % | functions' CPU, % (bring-ups) | platform's, % | p50, µs, polling | sleeping | "
-        "p95, polling | sleeping | p95 added (95 %) | p99, polling | sleeping | "
+        "p95, polling | sleeping | p95 added (quartiles) | p99, polling | sleeping | "
         "lost, %, polling | sleeping |"
     )
     yield "|" + "---|" * 12
@@ -116,8 +126,10 @@ def _peers(loads: list[float], rows: dict[tuple[float, str], LoadRow]) -> Iterat
 
 
 def _neighbours(rows: list[BesideRow]) -> Iterator[str]:
-    load = f"{100 * rows[0].load:g} % of the load"
-    yield f"Beside a process that computes on the functions' CPU, at {load}:"
+    yield (
+        f"Beside a process that computes on the functions' CPU, at {100 * rows[0].load:g} % of the "
+        f"load, in the last bring-up ({rows[0].windows} windows of {rows[0].window:g} s):"
+    )
     yield ""
     yield "| process | functions' CPU, % | its CPU, % | p50, µs | p95 | p99 | lost, % |"
     yield "|" + "---|" * 7
@@ -147,31 +159,38 @@ def _number(us: float | None) -> str:
 
 def _added(row: LoadRow) -> str:
     added = row.added_us["p95"]
-    return f"{added.median:.0f} ({added.low:.0f} to {added.high:.0f})" if added else _NONE
+    return f"{added.median:.0f} ({added.q1:.0f} to {added.q3:.0f})" if added else _NONE
 
 
 def _with_five_digits(number: str) -> float:
     return float(f"{float(number):.5g}")
 
 
+def kept_of(results: Path, commit: str) -> Kept:
+    """What a file of results says; ValueError where it is not all that docs speak of."""
+    result = LoadResult.model_validate_json(results.read_text())
+    if missing := {*CHAINS} - {row.chain for row in result.rows}:
+        raise ValueError(f"without {', '.join(sorted(missing))}: measure all chains")
+    if (*result.settings.loads,) != LOADS or result.settings.runs < _LEAST_RUNS:
+        raise ValueError(f"it takes all loads and {_LEAST_RUNS} bring-ups")
+    date = datetime.fromtimestamp(results.stat().st_mtime, UTC).date()
+    kept = Kept(commit=commit, date=str(date), result=result)
+    text = kept.model_dump_json()
+    return Kept.model_validate(json.loads(text, parse_float=_with_five_digits))
+
+
 def main() -> None:
-    """Keeps the results of the file that the command line names."""
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m tools.keep_load RESULTS, as build/load/results.json")
-    git, code = ["git", "-C", str(ROOT)], ["engine", "ports", "functions", "unis"]
-    if subprocess.check_output([*git, "status", "--porcelain", *code]):
-        sys.exit("commit first: the results are of a commit as it is")
-    last = [*git, "log", "-1", "--format=%h %cs", "--", *code]
-    commit, date = subprocess.check_output(last, text=True).split()
-    result = LoadResult.model_validate_json(Path(sys.argv[1]).read_text())
-    kept = Kept(commit=commit, date=date, result=result)
-    rounded = json.loads(
-        kept.model_dump_json(), parse_float=lambda text: float(f"{float(text):.5g}")
-    )
-    write_atomically(KEPT, json.dumps(rounded, indent=1) + "\n", 0o644)
-    again = Kept.model_validate(rounded)
-    for document in DOCUMENTS:
-        write_atomically(document, renewed(document.read_text(), again), 0o644)
+    """Keeps the results of the file that the command line names: all is written, or nothing."""
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m tools.keep_load RESULTS COMMIT, which was measured")
+    try:
+        kept = kept_of(Path(sys.argv[1]), sys.argv[2])
+    except (OSError, ValueError) as error:
+        sys.exit(f"{sys.argv[1]}: {error}")
+    texts = {document: renewed(document.read_text(), kept) for document in DOCUMENTS}
+    texts[KEPT] = kept.model_dump_json(indent=1) + "\n"
+    for document, text in texts.items():
+        write_atomically(document, text, 0o644)
 
 
 if __name__ == "__main__":

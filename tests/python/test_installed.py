@@ -50,7 +50,7 @@ def test_the_half_in_python_finds_the_built_one(prefix: Path, tmp_path: Path) ->
     asked = f"from unis import built; print({', '.join(f'built.{part}()' for part in parts)})"
     answer = run(prefix / "lib" / "unis" / "bin" / "python", "-c", asked, cwd=tmp_path)
     assert str(ROOT) not in answer
-    assert answer.count(str(prefix)) == 4
+    assert answer.count(str(prefix)) == len(parts)
 
 
 def test_commands_work_outside_the_clone(prefix: Path, tmp_path: Path) -> None:

@@ -181,6 +181,31 @@ def test_how_the_kernel_runs_a_function() -> None:
     assert problem.sentence.startswith("differs from that of chain web, which has function nat")
 
 
+def test_what_does_nothing_is_told() -> None:
+    veth = {"links": [{"from": "fw", "to": "nat", "kind": "veth"}]}
+    port = {"source": {"kind": "port", "device": "net_tap0"}}
+    slow = {"rate": "1Mpps"}
+    share: Data = {"platform": {"share": True, "cpus": [0]}, "traffic": slow}
+    for parts, said in (
+        ({**share, "traffic": {}}, "at rate: max"),
+        ({**share, "traffic": port}, "with a device as source"),
+        ({**share, **veth}, "beside veth or bridge links"),
+        ({**share, "scheduler": {"max_delay_us": 0}}, "with max_delay_us: 0"),
+        ({**share, "scheduler": {"policy": "rr"}}, "under another policy"),
+        ({"defaults": {"cpu": 1, "kernel": {"nice": 3}}}, "kernel of functions does nothing"),
+    ):
+        assert any(said in note for note in planned(small(**parts)).notes), said
+    for parts in (
+        share,
+        {"defaults": {"cpu": 1, "kernel": {"nice": 3}}, "scheduler": {"policy": "rr"}},
+    ):
+        assert not any("does nothing" in note for note in planned(small(**parts)).notes), parts
+    chains: Data = {"web": {"path": ["fw", "nat", "monitor"]}}
+    chains["back"] = {"reverse_of": "web", "kernel": {"nice": 3}}
+    told = [each.sentence for each in problems(ChainFile.model_validate(small(chains=chains)))]
+    assert "its functions are those of chain web; state it there" in told
+
+
 def test_costs_are_followed_unless_they_are_static() -> None:
     for scheduler, follows in (({}, True), ({"cost": "online"}, True), ({"cost": "static"}, False)):
         assert planned(small(scheduler=scheduler)).deploy({}, "").scheduler.online_cost is follows

@@ -29,14 +29,16 @@ def mpps(table: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_runs_in_the_simulator(example: Path) -> None:
+    file = load(example).file
     costs = [
-        f"--cost={name}=40"
-        for name, function in load(example).file.functions.items()
-        if function.cost_ns is None
+        f"--cost={name}=40" for name, function in file.functions.items() if function.cost_ns is None
     ]
     first = simulate(example, "--seconds", "0.5", *costs)
     throughput = mpps(first)
-    assert throughput["unis"] > 5 * throughput["other"] > throughput["rr"] > 0
+    if file.traffic.rate == "max":
+        assert throughput["unis"] > 5 * throughput["other"] > throughput["rr"] > 0
+    else:
+        assert throughput["unis"] >= throughput["other"] > 0
     assert simulate(example, "--seconds", "0.5", *costs) == first
 
 

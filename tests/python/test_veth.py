@@ -118,8 +118,11 @@ def test_only_functions_with_such_ports_load_the_driver() -> None:
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"driver": "mmsg"}, "'driver') applies to links of kind veth"),
-        ({"kind": "memif", "driver": "af_packet"}, "'driver') applies to links of kind veth"),
+        ({"driver": "mmsg"}, "'driver') applies to kind: veth, and"),
+        (
+            {"kind": "memif", "driver": "af_packet"},
+            "'driver') applies to kind: veth, and",
+        ),
         ({"kind": "veth", "batch": 8}, "'batch') applies to driver: mmsg"),
         ({"kind": "veth", "driver": "af_packet", "batch": 8}, "'batch') applies to driver: mmsg"),
     ],

@@ -25,14 +25,14 @@ ALONE, NICE_0, IDLE_CLASS = "no process", "nice 0", "SCHED_IDLE"
 _KINDS = (ALONE, NICE_0, IDLE_CLASS)
 _ROUNDS = 12
 _WINDOW = 0.5  # seconds
-# Ctrl-C is ours to handle; it ends if we are killed.
+# Ctrl-C is ours to handle. A stopped process ends too if we are killed.
 _COMPUTE = """
-import os, signal
+import signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-parent = os.getppid()
-while os.getppid() == parent:
+while True:
     sum(range(100_000))
 """
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 class BesideRow(BaseModel):
@@ -46,6 +46,7 @@ class BesideRow(BaseModel):
     latency_us: dict[str, float | None]
     lost: float
     windows: int
+    window: float  # seconds
     disturbed: Disturbance
 
 
@@ -74,6 +75,7 @@ def beside_rows(run: Run, chain: str, arm: Arm, load: float, cpu: int) -> list[B
                 latency_us=summary.latency_us,
                 lost=drops.dropped / drops.offered if drops.offered else 0.0,
                 windows=len(windows),
+                window=_WINDOW,
                 disturbed=summary.disturbed,
             )
         )
@@ -83,7 +85,7 @@ def beside_rows(run: Run, chain: str, arm: Arm, load: float, cpu: int) -> list[B
 @contextlib.contextmanager
 def _computing(kind: str, cpu: int) -> Iterator[int]:
     """A process on `cpu` that is stopped at first: its id."""
-    with subprocess.Popen([sys.executable, "-c", _COMPUTE]) as process:
+    with subprocess.Popen([*_ENDS_WITH_US, sys.executable, "-c", _COMPUTE]) as process:
         try:
             process.send_signal(signal.SIGSTOP)
             os.sched_setaffinity(process.pid, {cpu})

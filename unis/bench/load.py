@@ -63,7 +63,7 @@ class LoadRow(BaseModel):
     ns_per_packet: float  # CPU time of the functions by packets delivered, median
     ratio_to_pmd_maxsleep: Ratio | None  # of that, in the same round
     latency_us: dict[str, float | None]  # over all windows
-    added_us: dict[str, Paired | None]  # to a percentile of POLLING in the same round
+    added_us: dict[str, Quartiles | None]  # to a percentile of POLLING in the same round
     lost: float  # share of what was offered
     windows: int
     disturbed: Disturbance
@@ -219,7 +219,7 @@ def row_of(chain: str, policy: str, load: float, runs: Sequence[tuple[float, Rou
     )
 
 
-def _added(rounds: Rounds, policy: str, percentile: int) -> Paired | None:
+def _added(rounds: Rounds, policy: str, percentile: int) -> Quartiles | None:
     """None where nothing came, and for POLLING itself."""
     if policy == POLLING:
         return None
@@ -228,7 +228,7 @@ def _added(rounds: Rounds, policy: str, percentile: int) -> Paired | None:
         for windows in rounds
     ]
     added = [own - base for own, base in pairs if own is not None and base is not None]
-    return Paired.differences(added, len(pairs) - len(added)) if added else None
+    return Quartiles.of(added) if added else None
 
 
 def _functions_share(window: pb.MeasureReply) -> float:

@@ -234,6 +234,12 @@ def _kernel(file: ChainFile) -> Iterator[Problem]:
         *((("functions", name), each.kernel) for name, each in file.functions.items()),
         *((("chains", name), chain.kernel) for name, chain in file.chains.items()),
     ]
+    for name, chain in file.chains.items():
+        if chain.kernel and chain.reverse_of:
+            yield Problem(
+                ("chains", name, "kernel"),
+                f"its functions are those of chain {chain.reverse_of}; state it there",
+            )
     for at, kernel in stated:
         if kernel is None or kernel.policy is None:
             continue

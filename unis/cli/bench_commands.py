@@ -526,7 +526,7 @@ def _print_load(rows: list[LoadRow]) -> None:
 def _print_beside(rows: list[BesideRow]) -> None:
     if not rows:
         return
-    title = f"{rows[0].chain}: a process that computes on the functions' CPU, load 10 %"
+    title = f"{rows[0].chain}: a process on the functions' CPU, load {100 * rows[0].load:g} %"
     table = table_of(
         title, "process", ["functions' CPU", "process' CPU", "p50 µs", "p95", "p99", "lost"]
     )

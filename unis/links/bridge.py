@@ -1,11 +1,11 @@
 """bridge: two pairs of kernel devices, whose inner ends are ports of a bridge of the link's own."""
 
-import errno
 import platform
 import time
 from dataclasses import replace
 from pathlib import Path
 
+from unis.errors import UnisError
 from unis.links import devices
 from unis.links.kind import LinkPlan, LinkSpec
 from unis.links.veth import Veth, VethPlan, details_of
@@ -71,7 +71,8 @@ class Bridge(Veth):
             until = time.monotonic() + _SECONDS
             while any(_state(port) != _FORWARDING for port in veth.ports):
                 if time.monotonic() > until:
-                    raise OSError(errno.ETIMEDOUT, "the ports of the bridge do not forward")
+                    sentence = f"link {link.name}: the ports of bridge {bridge} do not forward"
+                    raise UnisError(f"{sentence} after {_SECONDS:g} s", bad_input=False)
                 time.sleep(0.001)
 
     def remove(self, name: str) -> list[str]:

@@ -68,6 +68,9 @@ def making(link: str, *devices: str) -> Iterator[Maker]:
             maker = Maker(kernel, link)
             made = maker.made
             yield maker
+    except UnisError as error:
+        left = remove(reversed(made))
+        raise UnisError("; ".join([str(error), *left]), bad_input=False) from None
     except (NetlinkError, OSError) as error:
         left = remove(reversed(made))
         number = (error.code if isinstance(error, NetlinkError) else error.errno) or 0

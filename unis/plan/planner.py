@@ -88,8 +88,11 @@ def make_plan(
     queues = dma.queues(file.traffic, slots, known.io, before) if known else None
     notes = [*platform.notes, *programs.notes, *sizes.notes]
     notes += [f"NICs: {queues.why}"] if queues and queues.leaky else []
-    if file.platform.share and (why := _share_does_nothing(file)):
+    if file.platform.share and (why := _share_does_nothing(file, len(platform.cpus))):
         notes.append(f"platform.share does nothing {why}")
+    states_kernel = any(file.function(name).kernel for name in file.functions)
+    if states_kernel and file.scheduler.policy in ("unis", "cooperative"):
+        notes.append(f"kernel of functions does nothing under policy {file.scheduler.policy}")
     numbers = Numbers(len(platform.cpus), file, there)
     builder = _PlanBuilder(
         chain, programs, wiring, platform.cpus, costs, sizes, named, here, numbers, queues
@@ -105,10 +108,16 @@ def make_plan(
     return plan
 
 
-def _share_does_nothing(file: ChainFile) -> str | None:
+def _share_does_nothing(file: ChainFile, cpus: int) -> str | None:
     """Why the key is without effect; None: it has one."""
+    if file.traffic.source.kind == "port":
+        return "with a device as source, for packets may come at any time"
     if file.traffic.rate == "max":
         return "at rate: max, for the source always sends"
+    if cpus > 1:
+        return f"where the platform has {cpus} CPUs"
+    if any(link.kind in ("veth", "bridge") for link in file.links):
+        return "beside veth or bridge links, for the engine must look at them"
     if file.max_delay_us == 0:
         return "with max_delay_us: 0, for functions poll"
     if (file.scheduler.policy, file.scheduler.controller) != ("unis", "handover"):

@@ -303,11 +303,13 @@ def _idle_branches(graph: Graph, programs: Sequence[ProgramPlan]) -> Iterator[st
 
 
 def _driver(port: PortPlace) -> str:
-    """A port's, with what else its cost depends on."""
+    """A port's link, with what else its cost depends on. What is stated as it is by default changes
+    nothing.
+    """
     place = port.rx or port.tx
     stated = place.of_kind if place else None
-    own = (stated.driver, stated.batch) if stated else (None, None)
-    return ",".join([links.KINDS[port.kind].driver, *(str(word) for word in own if word)])
+    own = (stated.driver, stated.batch) if stated and stated.driver == "mmsg" else ()
+    return ",".join([port.kind, *(str(word) for word in own if word)])
 
 
 def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | None:

@@ -375,7 +375,7 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
             sentence = f"{link.slots} slots; a {link.kind} has up to {kind.most_slots}"
             yield Problem(("links", at, "slots"), sentence)
         if link.driver and link.kind != "veth":
-            sentence = f"applies to links of kind veth; leave it out, or make this {link.kind} one"
+            sentence = f"applies to kind: veth, and this link is a {link.kind}; leave it out"
             yield Problem(("links", at, "driver"), sentence)
         if link.batch and link.driver != "mmsg":
             yield Problem(
