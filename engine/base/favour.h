@@ -31,6 +31,8 @@ inline void FavourSession(int nice = kFavouredNice) {
 
 // While it lives, the calling thread comes before all that has no real-time class. For changes
 // during which the kernel schedules the functions: packets are lost if they take a millisecond.
+// Nothing in it may take a lock that another process can hold, as those in DPDK's shared memory:
+// the other would never run again.
 class Hurry {
  public:
   Hurry() {

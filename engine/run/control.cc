@@ -123,7 +123,7 @@ absl::Status Control::Repeat() {
 
 void Control::LeaveToKernel(v1::ControllerKind controller) {
   for (const auto& [cpu, core] : cores_) core->LeaveToKernel(controller);
-  decision_ = Decision{.policy = v1::POLICY_OTHER, .controller = controller};
+  decision_ = AllFair(controller);
 }
 
 absl::Status Control::Release() {

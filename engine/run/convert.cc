@@ -93,6 +93,13 @@ KernelWish FromProto(const v1::KernelScheduling& wish) {
   return result;
 }
 
+bool NeedsFairSlices(const v1::DeployRequest& config) {
+  return config.has_fair_slice_ns() ||
+         std::ranges::any_of(config.functions(), [](const v1::FunctionConfig& function) {
+           return function.kernel().has_slice_ns();
+         });
+}
+
 absl::Status Validate(const v1::KernelScheduling& wish) {
   if (wish.policy() == v1::POLICY_UNSPECIFIED) return absl::OkStatus();
   const auto traits = TraitsOf(wish.policy());

@@ -49,6 +49,8 @@ struct KernelWish {
   bool operator==(const KernelWish&) const = default;
 };
 KernelWish FromProto(const v1::KernelScheduling& wish);
+// Whether the kernel must know time slices of threads.
+bool NeedsFairSlices(const v1::DeployRequest& config);
 
 // What limits of single fields do not say: one sentence, or OK.
 absl::Status Validate(const v1::TrafficConfig& traffic);

@@ -70,7 +70,7 @@ absl::Status CoreControl::Commit(Prepared prepared) {
   component_.Do([&] {
     if (controller_) status.Update(controller_->Release());
     controller_.reset();
-    if (status.ok()) status = SetClasses(prepared.traits, prepared.decision.yield_every);
+    if (status.ok()) status = SetClasses(prepared.traits, prepared.decision);
     if (!status.ok() || !prepared.controller) return;
     status = prepared.controller->Acquire();
     controller_ = std::move(prepared.controller);
@@ -89,17 +89,18 @@ absl::Status CoreControl::Commit(Prepared prepared) {
   return status;
 }
 
-absl::Status CoreControl::SetClasses(const PolicyTraits& traits, std::uint32_t yield_every) {
+absl::Status CoreControl::SetClasses(const PolicyTraits& traits, const Decision& decision) {
   // Classes are a means of the controller's alone where the engine decides, and those of functions
   // that yield order them.
   const bool kernel_decides = !traits.engine_decides() && !traits.functions_yield;
   absl::Status status;
   for (const CorePlan::Task& task : plan_.tasks) {
     if (task.yield_every > 0) {
-      const std::uint32_t every = yield_every > 0 ? yield_every : task.yield_every;
+      const std::uint32_t every =
+          decision.yield_every > 0 ? decision.yield_every : task.yield_every;
       status.Update(task.thread->SetYielding(traits.functions_yield ? every : 0));
     }
-    const KernelWish wish = kernel_decides ? task.kernel : KernelWish();
+    const KernelWish wish = kernel_decides && !decision.plain ? task.kernel : KernelWish();
     const auto [policy, least] = KernelPolicyOf(wish.kernel.value_or(traits.kernel));
     HeldThread::Fair fair;
     if (kernel_decides && (policy == SCHED_OTHER || policy == SCHED_BATCH))
@@ -112,11 +113,11 @@ absl::Status CoreControl::SetClasses(const PolicyTraits& traits, std::uint32_t y
 
 void CoreControl::LeaveToKernel(std::optional<v1::ControllerKind> controller) {
   decision_.reset();
-  if (controller) decision_ = Decision{.policy = v1::POLICY_OTHER, .controller = *controller};
+  if (controller) decision_ = AllFair(*controller);
   RetireScheduler();
   component_.Do([&] {
     controller_.reset();  // releases
-    (void)SetClasses(*TraitsOf(v1::POLICY_OTHER), 0);
+    (void)SetClasses(*TraitsOf(v1::POLICY_OTHER), AllFair(v1::CONTROLLER_UNSPECIFIED));
     component_.Favour();
   });
 }

@@ -33,8 +33,14 @@ struct Decision {
   // Absent: those of the run. With settings of its own what is learned of costs goes with it, when
   // the next decision comes.
   std::optional<SchedulerSettings> settings = {};
+  bool plain = false;  // no function has what it wishes of the kernel
   bool operator==(const Decision&) const = default;
 };
+
+// The kernel decides, and gives all functions of a CPU the same: to drain them, and after errors.
+inline Decision AllFair(v1::ControllerKind controller) {
+  return {.policy = v1::POLICY_OTHER, .controller = controller, .plain = true};
+}
 
 // What there is to schedule on a core. A plain value: a core whose plan stays the same goes on.
 struct CorePlan {
@@ -102,7 +108,7 @@ class CoreControl {
   void EndTrace();
 
  private:
-  absl::Status SetClasses(const PolicyTraits& traits, std::uint32_t yield_every);
+  absl::Status SetClasses(const PolicyTraits& traits, const Decision& decision);
   void RetireScheduler();
   void KeepCosts();
   void PutCostsBack();

@@ -26,7 +26,7 @@ absl::Status Run::Deploy(const v1::DeployRequest& request) {
   const auto pass = turnstile_.Enter("deploying");
   if (!pass.ok()) return pass.status();
   auto status = state_.Do([](RunState& state) { return state.RequireEmpty(); });
-  if (status.ok() && request.has_fair_slice_ns()) status = KnowsFairSlices();
+  if (status.ok() && NeedsFairSlices(request)) status = KnowsFairSlices();
   if (!status.ok()) return status;
   auto deployment = Deployment::Create(request, {function_cpus_, service_lcores_});
   if (!deployment.ok()) return deployment.status();
@@ -131,7 +131,8 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
     if (!state.running()) return Then::kCount;
     state.set_still(true);
     state.RemoveEnded();
-    kernel = state.ChangeTo(state.DecisionFor(v1::POLICY_OTHER, v1::CONTROLLER_UNSPECIFIED));
+    const Decision kept = state.DecisionFor(v1::POLICY_OTHER, v1::CONTROLLER_UNSPECIFIED);
+    kernel = state.ChangeTo(AllFair(kept.controller));
     Warn(kernel);
     return state.deployment().foreign() ? Then::kCount : Then::kDrain;
   });

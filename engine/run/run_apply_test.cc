@@ -226,6 +226,14 @@ TEST_F(RunApplyTest, FunctionsHaveTheKernelsClassThatTheyState) {
   EXPECT_EQ(class_of("b"), "rr 1");
   ASSERT_TRUE(SetPolicy(v1::POLICY_IDLE).ok());
   EXPECT_EQ(class_of("b"), "idle");
+  // While they are drained nobody may keep the CPU from the others.
+  first.set_policy(v1::POLICY_FIFO);
+  ASSERT_TRUE(run_->Apply(request).ok());
+  EXPECT_EQ(class_of("a"), "fifo 7");
+  v1::SettleRequest settle;
+  settle.set_timeout_ns(10'000'000'000);
+  ASSERT_TRUE(run_->Stop(settle).ok());
+  EXPECT_EQ(class_of("a"), "other");
   run_->Release();
 }
 

@@ -235,7 +235,7 @@ absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
     before = state.decided();
     state.set_still(true);
     state.deployment().Pause(true);
-    return state.ChangeTo({.policy = v1::POLICY_OTHER, .controller = before->controller});
+    return state.ChangeTo(AllFair(before->controller));
   });
   if (!status.ok()) return status;
   const bool drained = Drain(nanoseconds(request.timeout_ns()), ending_);

@@ -131,9 +131,10 @@ class RunState {
   bool Ready(const std::string& function) const;  // it is deployed, and lives
   void RaiseChains();
   // `change` concerns these functions: the cores around them schedule nothing meanwhile. Before the
-  // start there is nothing to let go.
+  // start there is nothing to let go. `takes_locks`: it may wait for locks of DPDK, which other
+  // processes hold.
   absl::Status Rearrange(const std::set<std::string>& functions,
-                         const std::function<absl::Status()>& change);
+                         const std::function<absl::Status()>& change, bool takes_locks = true);
   void ReacquireThreads();
   void TakeLate();
   void LookAtTimes(const ScheduleCounts& counts);

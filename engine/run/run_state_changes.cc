@@ -56,6 +56,21 @@ std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployReq
   return changed;
 }
 
+// Whether no link, port or function comes or goes, or moves.
+bool SameButSettings(v1::DeployRequest one, v1::DeployRequest other) {
+  for (auto* config : {&one, &other}) {
+    config->clear_scheduler();
+    config->clear_fair_slice_ns();
+    config->clear_rr_timeslice_ms();
+    for (auto& function : *config->mutable_functions()) {
+      function.set_cost_ns(0);
+      function.set_stays_awake(false);
+      function.clear_kernel();
+    }
+  }
+  return MessageDifferencer::Equals(one, other);
+}
+
 // Frames and rate apart, which may change.
 bool SameTraffic(const v1::TrafficConfig& one, const v1::TrafficConfig& other) {
   return one.source_case() == other.source_case() &&
@@ -78,7 +93,7 @@ absl::Status RunState::MayBecome(const v1::DeployRequest& config) const {
         fmt::format("this engine runs {}, not {}", now.run(), config.run()));
   if (!config.has_scheduler())
     return absl::InvalidArgumentError("the deployment has no settings of the scheduler");
-  if (config.has_fair_slice_ns())
+  if (NeedsFairSlices(config))
     if (auto status = KnowsFairSlices(); !status.ok()) return status;
   if (config.foreign() != now.foreign())
     return absl::InvalidArgumentError(
@@ -131,8 +146,10 @@ std::vector<LinkIndex> RunState::Close(const v1::DeployRequest& config) {
 }
 
 absl::Status RunState::Apply(Deployment::Prepared prepared) {
-  return Rearrange(Changed(deployment_->config(), prepared.config),
-                   [&] { return Reconfigure(std::move(prepared)); });
+  const bool links_change = !SameButSettings(deployment_->config(), prepared.config);
+  return Rearrange(
+      Changed(deployment_->config(), prepared.config),
+      [&] { return Reconfigure(std::move(prepared)); }, links_change);
 }
 
 absl::Status RunState::Reconfigure(Deployment::Prepared prepared) {
@@ -167,10 +184,11 @@ void RunState::RaiseChains() {
 }
 
 absl::Status RunState::Rearrange(const std::set<std::string>& functions,
-                                 const std::function<absl::Status()>& change) {
+                                 const std::function<absl::Status()>& change, bool takes_locks) {
   if (!running()) return change();
   const HeldFile::Changing changing(options_.held);
-  const Hurry hurry;
+  std::optional<Hurry> hurry;
+  if (!takes_locks) hurry.emplace();
   ++arranged_;
   control_->LetGo(deployment_->topology().CpusAround(functions));
   auto status = change();
@@ -180,7 +198,7 @@ absl::Status RunState::Rearrange(const std::set<std::string>& functions,
   const auto changed = taken.ok() ? ChangeTo(*wanted_) : taken;
   // Of who has died meanwhile the next look will know; else the kernel decides from now on.
   if (!changed.ok() && (!taken.ok() || threads_->Ended().empty()))
-    (void)ChangeTo({.policy = v1::POLICY_OTHER, .controller = wanted_->controller});
+    (void)ChangeTo(AllFair(wanted_->controller));
   status.Update(changed);
   whole_ = status.ok();
   return status;
