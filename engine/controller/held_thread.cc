@@ -132,12 +132,11 @@ std::string HeldThread::DescribeClass() const {
   if (!kernel_class.ok()) return "gone";
   std::string said = Describe(*kernel_class);
   if (IsRealTime(kernel_class->policy & ~SCHED_RESET_ON_FORK)) return said;
-  if (const int nice = getpriority(PRIO_PROCESS, static_cast<id_t>(tid_)); nice != 0)
-    said += fmt::format(", nice {}", nice);
-  if (slice_changed_) {
-    const std::chrono::duration<double, std::milli> slice = FairSliceOf(tid_);
-    said += fmt::format(", slice {:g} ms", slice.count());
-  }
+  const int nice = getpriority(PRIO_PROCESS, static_cast<id_t>(tid_));
+  const std::chrono::duration<double, std::milli> slice = FairSliceOf(tid_);
+  if (!alive()) return "gone";  // asked afterwards, as in Class()
+  if (nice != 0) said += fmt::format(", nice {}", nice);
+  if (slice_changed_) said += fmt::format(", slice {:g} ms", slice.count());
   return said;
 }
 
@@ -257,7 +256,7 @@ absl::Status HeldThread::PutScheduling() {
 absl::Status HeldThread::Restore() {
   if (!task_.valid()) return absl::OkStatus();
   absl::Status first = PutScheduling();
-  if (first.ok()) class_changed_ = affinity_changed_ = false;
+  if (first.ok()) class_changed_ = affinity_changed_ = nice_changed_ = false;
   if (stopped_by_us_) (void)Signal(SIGCONT);
   return first;
 }

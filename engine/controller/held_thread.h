@@ -45,8 +45,9 @@ class HeldThread {
 
   // Of SCHED_OTHER and SCHED_BATCH.
   struct Fair {
-    std::chrono::nanoseconds slice{};  // its own, 0.1 to 100 ms, which nothing inherits;
-    std::optional<int> nice = {};      // 0 or absent: as it was found
+    // Its own, 0.1 to 100 ms, which nothing inherits; 0: as it was found.
+    std::chrono::nanoseconds slice{};
+    std::optional<int> nice = {};  // absent: as it was found
   };
 
   // `name` is the function's, for messages. Changes nothing yet.

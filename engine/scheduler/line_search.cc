@@ -33,6 +33,13 @@ void LineSearch::Start(std::optional<std::size_t> known, std::size_t threads,
   Rest(now, known_ ? kShortestRest : kRestWithoutTraffic);
 }
 
+bool LineSearch::Recount(std::size_t threads, Nanoseconds now) noexcept {
+  const std::size_t before = way();
+  if (std::min(threads, kMostSpared) == threads_) return false;
+  Start(best_ % kTurns.size(), threads, now);
+  return way() != before;
+}
+
 bool LineSearch::Look(Nanoseconds now, std::uint16_t sent) noexcept {
   const std::size_t before = way();
   const auto packets = static_cast<std::uint16_t>(sent - last_sent_);
@@ -110,8 +117,8 @@ void LineSearch::BeginTrial() noexcept {
 }
 
 // From thread groups a short turn and a long one, from the line its neighbours and thread groups;
-// then the same turn with another thread spared. That was tried in the first search, and is again
-// where something else has changed.
+// then the same turn with another thread spared: in the first search, and where another turn was
+// found. Later only whether nobody should be.
 std::size_t LineSearch::NextChallenger() const noexcept {
   const auto is_new = [this](std::size_t way) { return (tried_ >> way & 1) == 0; };
   const std::size_t turn = best_ % kTurns.size(), spared = best_ - turn;
@@ -121,8 +128,9 @@ std::size_t LineSearch::NextChallenger() const noexcept {
     const std::size_t way = other == 0 ? 0 : other + spared;
     if (other < kTurns.size() && is_new(way)) return way;
   }
-  if (turn == 0 || (known_ && !changed_ && spared == 0)) return kNone;
-  for (std::size_t thread = 0; thread <= threads_; ++thread) {
+  if (turn == 0) return kNone;
+  const std::size_t last = known_ && !changed_ ? 0 : threads_;
+  for (std::size_t thread = 0; thread <= last; ++thread) {
     const std::size_t way = turn + thread * kTurns.size();
     if (way != best_ && is_new(way)) return way;
   }

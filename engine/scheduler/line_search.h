@@ -40,6 +40,9 @@ class LineSearch {
     return known_ ? std::optional(best_) : std::nullopt;
   }
   Nanoseconds next_look() const noexcept { return next_look_; }
+  // There are so many such threads now. If they are others than before, nobody is spared, and a
+  // search begins soon. True: way() is another.
+  bool Recount(std::size_t threads, Nanoseconds now) noexcept;
 
  private:
   static constexpr std::uint32_t kPairs = 4;

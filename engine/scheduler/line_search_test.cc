@@ -73,11 +73,21 @@ TEST(LineSearchTest, SparesAThreadWithoutWhoseTurnsMoreIsSent) {
   core.RunFor(4 * kSecond);
   EXPECT_EQ(core.search.turn(), LineSearch::kTurns[2]);
   EXPECT_EQ(core.search.spared(), 1U);
+  const auto changes = core.changes;
+  core.RunFor(100 * kSecond);
+  EXPECT_LT(core.changes - changes, 15 * 4 * 2 * 4) << "the others are not tried again";
   const auto found = core.search.found();
   ASSERT_TRUE(found);
   core.of_spared = {0.01, 0.01, 0.01};
   core.RunFor(20 * kSecond);
   EXPECT_EQ(core.search.spared(), 0U) << "it works now";
+
+  EXPECT_FALSE(core.search.Recount(3, core.now));
+  core.of_spared = {1.3, 0.01, 0.3};
+  core.RunFor(100 * kSecond);
+  SearchedCore fewer({1e6, 2e6, 3e6, 2e6, 1e6}, 0, found, 3);
+  EXPECT_TRUE(fewer.search.Recount(2, fewer.now)) << "the first may be another";
+  EXPECT_EQ(fewer.search.way(), 2U);
 
   SearchedCore again({1e6, 2e6, 3e6, 2e6, 1e6}, 0, found, 3);
   EXPECT_EQ(again.search.spared(), 1U);

@@ -109,7 +109,7 @@ bool ShortRests::Look(bool turn_seen, Nanoseconds now) noexcept {
     const bool behind = behind_since_ != kNever && now - behind_since_ >= kBehindFor;
     const bool long_turn = started_ && !out_of_turn_ && now - turn_at_ >= kLongTurn;
     if (!full && !behind && !long_turn) return true;
-    if (long_turn) not_before_ = now + kAfterLongTurn;
+    if (long_turn && tasks_.size() == 1) not_before_ = now + kAfterLongTurn;
     return SpinAgain();
   }
   // Tasks that fall asleep with much in front of them, again and again, are behind all the same.

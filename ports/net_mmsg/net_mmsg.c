@@ -176,6 +176,11 @@ static int port_start(struct rte_eth_dev *dev) {
 }
 
 static int port_stop(struct rte_eth_dev *dev) {
+  uint16_t i;
+
+  /* Whoever still polls must not read what gets the number of a closed socket. */
+  for (i = 0; i < dev->data->nb_rx_queues; i++) rx_queue_use(dev->data->rx_queues[i], -1);
+  for (i = 0; i < dev->data->nb_tx_queues; i++) tx_queue_use(dev->data->tx_queues[i], -1);
   sockets_close(dev->data->dev_private);
   link_look(dev);
   return 0;
