@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,18 @@ def test_a_dead_function_takes_its_chain_down_and_no_other(place: Place) -> None
     place.assert_nothing_left()
 
 
+def has_come_back(place: Place, function: str, times: int) -> bool:
+    """So often."""
+    return log(place).count(f"{function} runs again") == times
+
+
 def test_a_function_comes_back_and_its_deaths_are_counted(place: Place) -> None:
     place.unis("up", write(place, a={"restart": "on-failure"}), "-d")
     seen = set()
     for deaths in (1, 2):
         seen.add(kill(place, "a"))
-        wait_for(lambda: row(place)["functions"]["a"] not in (None, *seen))
+        wait_for(partial(has_come_back, place, "a", deaths))
+        assert row(place)["functions"]["a"] not in (None, *seen)
         assert row(place)["restarts"]["a"] == deaths
         assert row(place)["exited"] == {}
     assert "restarts in 0.2 s" in log(place)
