@@ -123,7 +123,9 @@ def test_a_process_computes_only_in_its_own_windows() -> None:
         time.sleep(0.05)
         assert _run_ns(pid) == before
         turns.begin(NICE_0)
-        assert wait_until(lambda: _run_ns(pid) > before)
+        assert turns.running
+        since = turns.running[2]
+        assert wait_until(lambda: _run_ns(pid) > since)
         turns.end()
         assert list(turns.shares) == [NICE_0]
         assert 0 < turns.shares[NICE_0][0] <= 1
