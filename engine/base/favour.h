@@ -9,8 +9,6 @@
 
 #include <fstream>
 
-#include "engine/base/sanitizer.h"
-
 namespace unis {
 
 // Two thirds of a contended CPU are enough to schedule by, and leave the command line usable on
@@ -38,9 +36,6 @@ inline void FavourSession(int nice = kFavouredNice) {
 class Hurry {
  public:
   Hurry() {
-#if UNIS_THREAD_SANITIZER
-    return;  // its own locks spin, and who holds one would wait for the thread that hurries
-#endif
     if (sched_getparam(0, &before_) != 0) return;
     policy_ = sched_getscheduler(0);
     const sched_param first{.sched_priority = 1};

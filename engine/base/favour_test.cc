@@ -50,9 +50,6 @@ TEST(FavourTest, OnlyASessionThatThisProcessBegan) {
 
 TEST(HurryTest, TheThreadIsInARealTimeClassAsLongAsItHurries) {
   UNIS_NEED_ROOT();
-#if UNIS_THREAD_SANITIZER
-  GTEST_SKIP() << "nobody hurries there";
-#endif
   const int before = sched_getscheduler(0);
   {
     const Hurry hurry;
