@@ -75,10 +75,14 @@ void Handover::LookForBetterWay(Nanoseconds now) noexcept {
 // `turn` 0: as thread groups, out of the line.
 void Handover::ServeRings(Nanoseconds turn, std::size_t spared, Nanoseconds now) noexcept {
   if (turn == 0 && !rings_.joined()) return;
-  turn > 0 ? rings_.Join(current_, turn, spared, now) : rings_.Leave(current_);
-  if (turn > 0 && !settings().ring_turn && search_.Recount(rings_.threads(), now))
-    rings_.Join(current_, search_.turn(), 0, now);
-  if (turn == 0) ForgetThreads();
+  if (turn == 0) {
+    rings_.Leave(current_);
+    ForgetThreads();
+  } else {
+    rings_.Join(current_, turn, spared, now);
+    if (!settings().ring_turn && search_.Recount(rings_.threads(), now))
+      rings_.Join(current_, search_.turn(), search_.spared(), now);
+  }
   FindYielding();
   if (const Place next = NextInLine(); !IsInLine(current_) && next.found())
     OnSelfSwitch(tasks_[next.task].index);

@@ -28,6 +28,7 @@ void LineSearch::Start(std::optional<std::size_t> known, std::size_t threads,
   threads_ = std::min(threads, kMostSpared);
   known_ = known.has_value() && *known / kTurns.size() <= threads_;
   best_ = known_ ? *known : 0;
+  challenger_ = kNone;
   rest_ = kShortestRest;
   without_traffic_ = kRestWithoutTraffic;
   Rest(now, known_ ? kShortestRest : kRestWithoutTraffic);
@@ -36,7 +37,8 @@ void LineSearch::Start(std::optional<std::size_t> known, std::size_t threads,
 bool LineSearch::Recount(std::size_t threads, Nanoseconds now) noexcept {
   const std::size_t before = way();
   if (std::min(threads, kMostSpared) == threads_) return false;
-  Start(best_ % kTurns.size(), threads, now);
+  Start(std::nullopt, threads, now);
+  best_ = before % kTurns.size();
   return way() != before;
 }
 

@@ -88,6 +88,19 @@ TEST(LineSearchTest, SparesAThreadWithoutWhoseTurnsMoreIsSent) {
   SearchedCore fewer({1e6, 2e6, 3e6, 2e6, 1e6}, 0, found, 3);
   EXPECT_TRUE(fewer.search.Recount(2, fewer.now)) << "the first may be another";
   EXPECT_EQ(fewer.search.way(), 2U);
+  fewer.of_spared = {0.01, 1.3};
+  fewer.RunFor(4 * kSecond);
+  EXPECT_EQ(fewer.search.spared(), 2U) << "it is searched for anew";
+  // Also in the middle of a trial, of a thread that is no longer there.
+  SearchedCore midway({1e6, 2e6, 3e6, 2e6, 1e6}, 0, std::nullopt, 3);
+  midway.of_spared = {0.9, 0.9, 0.9};
+  while (midway.search.spared() < 3) midway.RunFor(1'000'000);
+  EXPECT_TRUE(midway.search.Recount(1, midway.now));
+  EXPECT_EQ(midway.search.way(), 2U);
+  for (int i = 0; i < 4'000; ++i) {
+    midway.RunFor(1'000'000);
+    ASSERT_LT(midway.search.spared(), 2U);
+  }
 
   SearchedCore again({1e6, 2e6, 3e6, 2e6, 1e6}, 0, found, 3);
   EXPECT_EQ(again.search.spared(), 1U);
