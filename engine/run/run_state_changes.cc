@@ -27,14 +27,18 @@ absl::Status Refused(const std::string& sentence) {
   return absl::FailedPreconditionError(sentence);
 }
 
-// Whether a process that plays the one plays the other. Its cost, its CPU, its sleep and how the
-// kernel schedules it may change.
+// What is only said of a function, and neither its process nor its place.
+void ClearSettings(v1::FunctionConfig& function) {
+  function.clear_cost_ns();
+  function.clear_stays_awake();
+  function.clear_kernel();
+}
+
+// Whether a process that plays the one plays the other. Its settings and its CPU may change.
 bool SameProcess(v1::FunctionConfig one, v1::FunctionConfig other) {
   for (auto* config : {&one, &other}) {
-    config->set_cost_ns(0);
-    config->set_cpu(0);
-    config->set_stays_awake(false);
-    config->clear_kernel();
+    ClearSettings(*config);
+    config->clear_cpu();
   }
   return MessageDifferencer::Equals(one, other);
 }
@@ -47,10 +51,7 @@ std::set<std::string> Changed(const v1::DeployRequest& from, const v1::DeployReq
                    from.fair_slice_ns() != to.fair_slice_ns();
   for (const auto& function : from.functions()) {
     const auto same = Named(to.functions(), function.name());
-    if (all || same == to.functions().end() || same->cpu() != function.cpu() ||
-        same->cost_ns() != function.cost_ns() || same->stays_awake() != function.stays_awake() ||
-        !MessageDifferencer::Equals(same->kernel(), function.kernel()) ||
-        !SameProcess(*same, function))
+    if (all || same == to.functions().end() || !MessageDifferencer::Equals(*same, function))
       changed.insert(function.name());
   }
   return changed;
@@ -62,11 +63,7 @@ bool SameButSettings(v1::DeployRequest one, v1::DeployRequest other) {
     config->clear_scheduler();
     config->clear_fair_slice_ns();
     config->clear_rr_timeslice_ms();
-    for (auto& function : *config->mutable_functions()) {
-      function.set_cost_ns(0);
-      function.set_stays_awake(false);
-      function.clear_kernel();
-    }
+    for (auto& function : *config->mutable_functions()) ClearSettings(function);
   }
   return MessageDifferencer::Equals(one, other);
 }
