@@ -90,7 +90,7 @@ def _delays(loads: list[float], rows: dict[tuple[float, str], LoadRow]) -> Itera
             *(_us(row, "p99") for row in (polls, sleeps)),
             *(f"{100 * row.lost:.2f}" for row in (polls, sleeps)),
         ]
-        yield "| " + " | ".join(cells) + " |"
+        yield _line(cells)
     some = [rows[load, SLEEPING] for load in loads if 0 < load <= _HALF]
     more = max(100 * (row.cpu_functions - row.load) for row in some)
     worst = max(100 * (max(row.cpu_functions_by_run) - row.load) for row in some)
@@ -122,7 +122,7 @@ def _peers(loads: list[float], rows: dict[tuple[float, str], LoadRow]) -> Iterat
             *(_us(row, at) for at in ("p50", "p95") for row in both),
             *(f"{100 * row.lost:.2f}" for row in both),
         ]
-        yield "| " + " | ".join(cells) + " |"
+        yield _line(cells)
 
 
 def _neighbours(rows: list[BesideRow]) -> Iterator[str]:
@@ -141,7 +141,11 @@ def _neighbours(rows: list[BesideRow]) -> Iterator[str]:
             *(_number(row.latency_us[at]) for at in ("p50", "p95", "p99")),
             f"{100 * row.lost:.2f}",
         ]
-        yield "| " + " | ".join(cells) + " |"
+        yield _line(cells)
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _spread(row: LoadRow) -> str:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from unis.measure.disturbance import Disturbance
 from unis.measure.summary import summarise_arm
-from unis.measure.windows import Arm, in_turn
+from unis.measure.windows import Arm, functions_share, in_turn
 from unis.runtime.run import Run
 
 ALONE, NICE_0, IDLE_CLASS = "no process", "nice 0", "SCHED_IDLE"
@@ -62,18 +62,16 @@ def beside_rows(run: Run, chain: str, arm: Arm, load: float, cpu: int) -> list[B
     for kind in _KINDS:
         windows = [windows[kind] for windows in rounds]
         summary = summarise_arm(rounds, kind)
-        drops = summary.drops
-        functions = [sum(each.function_cpu_ns.values()) / each.window_ns for each in windows]
         got = turns.shares.get(kind)
         rows.append(
             BesideRow(
                 chain=chain,
                 beside=kind,
                 load=load,
-                cpu_functions=statistics.median(functions),
+                cpu_functions=statistics.median(map(functions_share, windows)),
                 cpu_beside=statistics.median(got) if got else None,
                 latency_us=summary.latency_us,
-                lost=drops.dropped / drops.offered if drops.offered else 0.0,
+                lost=summary.drops.share,
                 windows=len(windows),
                 window=_WINDOW,
                 disturbed=summary.disturbed,

@@ -26,7 +26,7 @@ from unis.measure import order
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles, Ratio
 from unis.measure.summary import MachineSummary, latency_of, summarise_arm
-from unis.measure.windows import Arm, Offered, Rounds, in_turn
+from unis.measure.windows import Arm, Offered, Rounds, functions_ns, functions_share, in_turn
 from unis.plan.contract import scheduler_settings
 from unis.plan.machine import Machine
 from unis.runtime.run import Options, Run
@@ -191,9 +191,8 @@ def row_of(chain: str, policy: str, load: float, runs: Sequence[tuple[float, Rou
     rounds = [windows for _, each in runs for windows in each]
     summary = summarise_arm(rounds, policy)
     windows = [windows[policy] for windows in rounds]
-    functions = Quartiles.of([_functions_share(window) for window in windows])
+    functions = Quartiles.of([functions_share(window) for window in windows])
     platform = Quartiles.of([window.engine_cpu_ns / window.window_ns for window in windows])
-    drops = summary.drops
     own = [_ns_per_packet(window) for window in windows]
     peer = [_ns_per_packet(each[PMD_MAXSLEEP]) for each in rounds if PMD_MAXSLEEP in each]
     return LoadRow(
@@ -206,14 +205,14 @@ def row_of(chain: str, policy: str, load: float, runs: Sequence[tuple[float, Rou
         cpu_platform=platform.median,
         quartiles={"cpu_functions": functions, "cpu_platform": platform},
         cpu_functions_by_run=[
-            statistics.median(_functions_share(windows[policy]) for windows in each)
+            statistics.median(functions_share(windows[policy]) for windows in each)
             for _, each in runs
         ],
         ns_per_packet=statistics.median(own),
         ratio_to_pmd_maxsleep=Ratio.of(Paired.ratio(own, peer, len(runs)) if peer else None),
         latency_us={f"p{at}": summary.latency_us[f"p{at}"] for at in _PERCENTILES},
         added_us={f"p{at}": _added(rounds, policy, at) for at in _PERCENTILES},
-        lost=drops.dropped / drops.offered if drops.offered else 0.0,
+        lost=summary.drops.share,
         windows=len(windows),
         disturbed=summary.disturbed,
     )
@@ -231,14 +230,6 @@ def _added(rounds: Rounds, policy: str, percentile: int) -> Quartiles | None:
     return Quartiles.of(added) if added else None
 
 
-def _functions_share(window: pb.MeasureReply) -> float:
-    return _functions_ns(window) / window.window_ns
-
-
 def _ns_per_packet(window: pb.MeasureReply) -> float:
     """Of a window without a packet: as of one packet."""
-    return _functions_ns(window) / max(window.delivered, 1)
-
-
-def _functions_ns(window: pb.MeasureReply) -> int:
-    return sum(window.function_cpu_ns.values())
+    return functions_ns(window) / max(window.delivered, 1)

@@ -25,6 +25,11 @@ class Drops(BaseModel):
     dropped: int
     per_second: float
 
+    @property
+    def share(self) -> float:
+        """Of what was offered; nothing offered is nothing lost."""
+        return self.dropped / self.offered if self.offered else 0.0
+
 
 class PolicySummary(BaseModel):
     """One arm over all its windows."""

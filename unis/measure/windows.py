@@ -116,6 +116,16 @@ def mpps(reply: pb.MeasureReply) -> float:
     return reply.delivered / reply.window_ns * 1e3
 
 
+def functions_ns(reply: pb.MeasureReply) -> int:
+    """CPU time of all functions together."""
+    return sum(reply.function_cpu_ns.values())
+
+
+def functions_share(reply: pb.MeasureReply) -> float:
+    """The same as a share of one CPU."""
+    return functions_ns(reply) / reply.window_ns
+
+
 def measure(client: Measurer, arm: Arm, span: Span, controller: str) -> pb.MeasureReply:
     """One window of one arm; `controller` is that of an arm that names none."""
     request = pb.MeasureRequest(
