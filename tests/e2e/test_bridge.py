@@ -1,14 +1,14 @@
 """Chains over bridges of the kernel: what they drop is told, and no device of them is left."""
 
-import itertools
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.machine import Json, Machine, macswap
-from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
-from tests.e2e.test_veth import kill_and_await
+from tests.e2e.machine import Machine, macswap
+from tests.e2e.test_run import assert_delivers_more_than, assert_whole
+from tests.e2e.test_veth import assert_come_back, assert_ends_clean, on_links
 from unis import built
 from unis.runtime.directory import run_directory
 
@@ -16,9 +16,7 @@ EXAMPLE = built.clone() / "examples" / "bridge.yaml"
 DEVICES = Path("/sys/class/net")
 
 
-def on_bridges(*names: str) -> list[Json]:
-    ends = ("ingress", *names, "egress")
-    return [{"from": one, "to": other, "kind": "bridge"} for one, other in itertools.pairwise(ends)]
+on_bridges = partial(on_links, "bridge")
 
 
 def bridges_of(machine: Machine) -> list[str]:
@@ -43,13 +41,7 @@ def test_packets_pass_are_accounted_for_and_no_device_stays(machine: Machine, en
     # The functions drop none: what does not arrive the kernel has counted as dropped.
     assert account["in_flight"] == 0
     assert account["offered"] == account["delivered"] + account["dropped_on_links"]
-    if end == "down":
-        machine.down()
-    else:
-        machine.kill(machine.pid_of(end))
-        machine.wait_for(lambda: not machine.processes(), "processes are left")
-    machine.wait_for(lambda: not devices_of(bridges), "devices are left")
-    machine.assert_clean()
+    assert_ends_clean(machine, end, lambda: not devices_of(bridges))
 
 
 def test_functions_that_die_come_back_on_the_same_bridges(machine: Machine) -> None:
@@ -58,15 +50,7 @@ def test_functions_that_die_come_back_on_the_same_bridges(machine: Machine) -> N
     machine.up(machine.chain_file(functions, links=on_bridges("a", "b"), traffic=traffic))
     devices = devices_of(bridges_of(machine))
     assert_delivers_more_than(machine, 1000)
-    dropped = 0
-    for victim in ("a", "b", "a"):
-        kill_and_await(machine, victim)
-        assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
-        account = machine.exact_account()
-        assert_whole(account)
-        assert account["dropped_down"] > dropped, victim
-        assert account["in_flight"] == 0
-        dropped = account["dropped_down"]
+    assert_come_back(machine, "aba")
     assert devices_of(bridges_of(machine)) == devices
 
 

@@ -1,6 +1,8 @@
 """Chains on kernel devices: what they drop is told, and none of them is left."""
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,19 +31,27 @@ def test_packets_pass_are_accounted_for_and_no_device_stays(machine: Machine, en
     assert account["unaccounted"] == 0
     # The functions drop none: what does not arrive the kernel has counted as dropped.
     assert account["offered"] == account["delivered"] + account["dropped_on_links"]
+    assert_ends_clean(machine, end, lambda: not any(device.exists() for device in devices))
+
+
+def assert_ends_clean(machine: Machine, end: str, gone: Callable[[], bool]) -> None:
+    """By `down`, or the death of the process called so; `gone`: whether the devices are."""
     if end == "down":
         machine.down()
     else:
         machine.kill(machine.pid_of(end))
         machine.wait_for(lambda: not machine.processes(), "processes are left")
-    machine.wait_for(lambda: not any(device.exists() for device in devices), "devices are left")
+    machine.wait_for(gone, "devices are left")
     machine.assert_clean()
 
 
-def on_veths(*names: str, **keys: object) -> list[Json]:
-    """The links of a chain, all of them veths."""
+def on_links(kind: str, *names: str, **keys: object) -> list[Json]:
+    """The links of a chain, all of one kind."""
     ends = itertools.pairwise(("ingress", *names, "egress"))
-    return [{"from": one, "to": other, "kind": "veth", **keys} for one, other in ends]
+    return [{"from": one, "to": other, "kind": kind, **keys} for one, other in ends]
+
+
+on_veths = partial(on_links, "veth")
 
 
 def devices_of(machine: Machine) -> list[Path]:
@@ -59,6 +69,19 @@ def kill_and_await(machine: Machine, function: str) -> None:
     )
 
 
+def assert_come_back(machine: Machine, victims: str) -> None:
+    """Functions that are killed one after the other; what came meanwhile is counted."""
+    dropped = 0
+    for victim in victims:
+        kill_and_await(machine, victim)
+        assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
+        account = machine.exact_account()
+        assert_whole(account)
+        assert account["dropped_down"] > dropped, victim
+        assert account["in_flight"] == 0
+        dropped = account["dropped_down"]
+
+
 def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> None:
     """The engine has the other end of a's first link and of c's last one, and of none of b's."""
     functions = {name: macswap(restart="on-failure") for name in "abc"}
@@ -67,15 +90,7 @@ def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> N
     devices = devices_of(machine)
     assert len(devices) == 4
     assert_delivers_more_than(machine, 1000)
-    dropped = 0
-    for victim in ("a", "b", "c", "a", "b", "c"):
-        kill_and_await(machine, victim)
-        assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
-        account = machine.exact_account()
-        assert_whole(account)
-        assert account["dropped_down"] > dropped, victim
-        assert account["in_flight"] == 0
-        dropped = account["dropped_down"]
+    assert_come_back(machine, "abcabc")
     assert devices_of(machine) == devices
     machine.down()
     assert not any(device.exists() for device in devices)
