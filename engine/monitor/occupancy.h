@@ -1,4 +1,4 @@
-// How full a link is, as a plain value: two counters in memory and what they mean.
+// How full a link is, as a plain value: counters in memory and what they mean.
 //
 // Functions can write the counters. The capacity is therefore kept from when the link was made and
 // bounds every reading: whatever stands in memory, a reading is a number from 0 to the capacity.

@@ -33,19 +33,13 @@
 #include "engine/base/eal_for_test.h"
 #include "engine/base/private_copy_for_test.h"
 #include "engine/base/unique_fd.h"
+#include "engine/base/with_for_test.h"
 #include "net_mmsg/calls_for_test.h"
 
 namespace unis {
 
 using Bytes = std::vector<std::uint8_t>;
 
-template <auto Free>
-struct With {
-  template <typename T>
-  void operator()(T* t) const {
-    Free(t);
-  }
-};
 using Pool = std::unique_ptr<rte_mempool, With<rte_mempool_free>>;
 
 inline bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }

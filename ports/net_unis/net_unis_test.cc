@@ -22,17 +22,12 @@
 
 #include "engine/base/eal_for_test.h"
 #include "engine/base/private_copy_for_test.h"
+#include "engine/base/with_for_test.h"
 #include "net_unis/port_shm.h"
 
 namespace {
 
-template <auto Free>
-struct With {
-  template <typename T>
-  void operator()(T* t) const {
-    Free(t);
-  }
-};
+using unis::With;
 using Ring = std::unique_ptr<rte_ring, With<rte_ring_free>>;
 using Pool = std::unique_ptr<rte_mempool, With<rte_mempool_free>>;
 using Zone = std::unique_ptr<const rte_memzone, With<rte_memzone_free>>;

@@ -4,7 +4,7 @@
 // - SO_MEMINFO: the bytes that wait, with what the kernel adds to each packet, and how many there
 //   may be. Exact.
 // - PACKET_STATISTICS: packets that were put there. Exact. It counts from 0 after each reading, so
-//   that nobody else may read it. net_mmsg does not.
+//   only the engine may read it; net_mmsg does not.
 //
 // How many packets were taken follows from both. It is exact when nothing waits, and never too
 // high; else it is too low by less than a buffer of packets.

@@ -1,8 +1,8 @@
 // A link between two kernel devices, each with a packet socket on it: both ways, by copying. They
 // are a pair, or a bridge joins them. The engine has one of its ends, or none.
 //
-// Who sends pays: in its system call the kernel copies the packet into the receiver's ring, and
-// drops it there if that is full.
+// Who sends pays: in its system call the kernel puts the packet into the receiver's ring or socket
+// buffer, and drops it there if that is full.
 #pragma once
 
 #include <absl/status/statusor.h>
