@@ -15,6 +15,11 @@
 
 #if UNIS_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
+// For a function that a real-time thread may interrupt for long. The sanitizer takes locks of its
+// own in what it instruments, and all threads would wait for those.
+#define UNIS_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define UNIS_UNINSTRUMENTED
 #endif
 
 namespace unis {

@@ -10,13 +10,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "engine/base/quantile.h"
+#include "engine/base/sanitizer.h"
 
 namespace unis {
 namespace {
@@ -55,64 +55,73 @@ class Spinner {
   // It is pinned from outside, for once on that CPU it may have to wait there.
   explicit Spinner(unsigned cpu)
       : end_(rte_rdtsc() + (kSeconds + 1) * rte_get_tsc_hz()), thread_([this] { Main(); }) {
-    while (tid_.load() == 0) std::this_thread::yield();
+    while (tid() == 0) std::this_thread::yield();
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    pinned_ = sched_setaffinity(tid_.load(), sizeof(set), &set) == 0;
+    pinned_ = sched_setaffinity(tid(), sizeof(set), &set) == 0;
   }
   // One that waits below another thread would never see the flag: it goes above the other spinner,
   // and to the caller's CPUs, away from whoever else holds that one.
   ~Spinner() {
-    stop_.store(true);
+    __atomic_store_n(&stop_, true, __ATOMIC_RELAXED);
     Set(SCHED_FIFO, kTop + 1);
     cpu_set_t callers;
     if (sched_getaffinity(0, sizeof(callers), &callers) == 0)
-      (void)sched_setaffinity(tid_.load(), sizeof(callers), &callers);
+      (void)sched_setaffinity(tid(), sizeof(callers), &callers);
     thread_.join();
   }
 
   bool pinned() const { return pinned_; }
   bool Set(int policy, int priority) const {
     const sched_param param{.sched_priority = priority};
-    return sched_setscheduler(tid_.load(), policy | SCHED_RESET_ON_FORK, &param) == 0;
+    return sched_setscheduler(tid(), policy | SCHED_RESET_ON_FORK, &param) == 0;
   }
   // The first time it is seen running after `since`; 0: not within `limit` cycles.
   std::uint64_t RunsAfter(std::uint64_t since, std::uint64_t limit) const {
     while (rte_rdtsc() - since < limit) {
-      const std::uint64_t stamp = stamp_.load(std::memory_order_relaxed);
+      const std::uint64_t stamp = last_run();
       if (stamp > since) return stamp;
       rte_pause();
     }
     return 0;
   }
-  std::uint64_t last_run() const { return stamp_.load(std::memory_order_relaxed); }
-  void set_yielding(bool yielding) { yielding_.store(yielding); }
-  std::uint64_t yields() const { return yields_.load(); }
+  std::uint64_t last_run() const { return __atomic_load_n(&stamp_, __ATOMIC_RELAXED); }
+  void set_yielding(bool yielding) { __atomic_store_n(&yielding_, yielding, __ATOMIC_RELAXED); }
+  std::uint64_t yields() const { return __atomic_load_n(&yields_, __ATOMIC_RELAXED); }
 
  private:
   void Main() {
-    tid_.store(static_cast<pid_t>(syscall(SYS_gettid)));
-    while (!stop_.load(std::memory_order_relaxed)) {
+    Spin();
+    while (!__atomic_load_n(&stop_, __ATOMIC_RELAXED))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // The other spinner interrupts it anywhere. Builtins are not instrumented with it, functions are.
+  UNIS_UNINSTRUMENTED void Spin() {
+    __atomic_store_n(&tid_, static_cast<pid_t>(syscall(SYS_gettid)), __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&stop_, __ATOMIC_RELAXED)) {
+#if UNIS_THREAD_SANITIZER
+      const std::uint64_t now = __builtin_readcyclecounter();
+#else
       const std::uint64_t now = rte_rdtsc();
-      if (now > end_) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        continue;
-      }
-      stamp_.store(now, std::memory_order_relaxed);
-      if (!yielding_.load(std::memory_order_relaxed)) continue;
+#endif
+      if (now > end_) return;
+      __atomic_store_n(&stamp_, now, __ATOMIC_RELAXED);
+      if (!__atomic_load_n(&yielding_, __ATOMIC_RELAXED)) continue;
       sched_yield();
-      yields_.fetch_add(1, std::memory_order_relaxed);
+      __atomic_fetch_add(&yields_, 1, __ATOMIC_RELAXED);
     }
   }
 
+  pid_t tid() const { return __atomic_load_n(&tid_, __ATOMIC_ACQUIRE); }
+
   const std::uint64_t end_;  // TSC
-  std::atomic<pid_t> tid_{0};
+  pid_t tid_ = 0;
   bool pinned_ = false;
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> yielding_{false};
-  std::atomic<std::uint64_t> yields_{0};
-  alignas(64) std::atomic<std::uint64_t> stamp_{0};
+  // Read and written by builtins.
+  bool stop_ = false, yielding_ = false;
+  std::uint64_t yields_ = 0;
+  alignas(64) std::uint64_t stamp_ = 0;
   std::thread thread_;
 };
 
