@@ -23,11 +23,14 @@ void PollerCensus::Look(const std::vector<pid_t>& known) {
     const UniqueFd task = OpenTask(pid_, tid);
     if (!task.valid()) continue;
     const auto stat = StatOfTask(task);
-    if (!stat || stat->state != 'R') continue;
-    Seen& seen = now[tid];
-    seen.sleeps = ContextSwitchesOf(task).voluntary;
+    if (!stat || (stat->state != 'R' && !waits_)) continue;
+    const std::uint64_t sleeps = ContextSwitchesOf(task).voluntary;
     const auto before = threads_.find(tid);
-    const bool awake = before != threads_.end() && before->second.sleeps == seen.sleeps;
+    const bool same = before != threads_.end() && before->second.sleeps == sleeps;
+    if (stat->state != 'R' && same) continue;
+    Seen& seen = now[tid];
+    seen.sleeps = sleeps;
+    const bool awake = waits_ ? before != threads_.end() : same;
     seen.wanting = awake ? before->second.wanting + 1 : 1;
     seen.cpu_ns = TimesOf(task).ran_ns;
     seen.first_cpu_ns = awake ? before->second.first_cpu_ns : seen.cpu_ns;
@@ -48,11 +51,11 @@ std::chrono::nanoseconds PollerCensus::Ran(pid_t tid) const {
   return std::chrono::nanoseconds(seen->second.cpu_ns - seen->second.first_cpu_ns);
 }
 
-absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid,
+absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid, bool waits,
                                                std::chrono::nanoseconds timeout,
                                                Interrupt& interrupt) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  PollerCensus census(pid);
+  PollerCensus census(pid, waits);
   for (;;) {
     census.Look();
     if (auto pollers = census.Pollers(); !pollers.empty()) return pollers;

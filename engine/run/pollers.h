@@ -19,7 +19,9 @@ namespace unis {
 // much as one that has it: what others take of the CPU changes nothing.
 class PollerCensus {
  public:
-  explicit PollerCensus(pid_t pid) : pid_(pid) {}
+  // `waits`: it waits for packets, for less than kEvery at a time. Then threads that woke up
+  // between two looks count too.
+  explicit PollerCensus(pid_t pid, bool waits = false) : pid_(pid), waits_(waits) {}
 
   // `known`: threads that are of no interest; they cost nothing.
   void Look(const std::vector<pid_t>& known = {});
@@ -42,12 +44,13 @@ class PollerCensus {
   };
 
   pid_t pid_;
+  bool waits_;
   std::map<pid_t, Seen> threads_;
 };
 
 // Waits for the first threads that poll. An error: the process ended, `timeout` passed, or
 // `interrupt` was raised.
-absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid,
+absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid, bool waits,
                                                std::chrono::nanoseconds timeout,
                                                Interrupt& interrupt);
 

@@ -47,6 +47,24 @@ TEST(PollerCensusTest, WhoSpinsPollsAndWhoSleepsDoesNot) {
   EXPECT_TRUE(After(of_napper, 2 * PollerCensus::kLooks).empty());
 }
 
+// As a thread that waits for packets, and gives up now and then.
+[[noreturn]] void Wait() {
+  for (;;) std::this_thread::sleep_for(PollerCensus::kEvery / 4);
+}
+
+TEST(PollerCensusTest, WhereAFunctionWaitsItsThreadThatWakesUpCountsAndTheOthersDoNot) {
+  const ChildProcess child([] {
+    std::jthread waits(Wait);
+    pause();
+  });
+  PollerCensus census(child.pid(), true), of_pollers(child.pid());
+  (void)After(of_pollers, 2 * PollerCensus::kLooks);
+  EXPECT_TRUE(of_pollers.Pollers().empty());
+  const auto found = After(census, 2 * PollerCensus::kLooks);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found.front(), child.pid());
+}
+
 TEST(PollerCensusTest, IsNotSureBeforeItHasLookedOftenEnough) {
   const ChildProcess spinner(Spin);
   PollerCensus census(spinner.pid());
@@ -86,12 +104,12 @@ TEST(PollerCensusTest, AThreadThatSpinsLateIsFoundThen) {
 TEST(FindPollersTest, SaysWhyThereAreNone) {
   Interrupt interrupt;
   const ChildProcess ended([] {}), sleeper;
-  EXPECT_NE(FindPollers("fw", ended.pid(), 5s, interrupt)
+  EXPECT_NE(FindPollers("fw", ended.pid(), false, 5s, interrupt)
                 .status()
                 .message()
                 .find("function fw ended before it polled"),
             std::string::npos);
-  EXPECT_NE(FindPollers("fw", sleeper.pid(), 100ms, interrupt)
+  EXPECT_NE(FindPollers("fw", sleeper.pid(), false, 100ms, interrupt)
                 .status()
                 .message()
                 .find("no thread of function fw polls"),

@@ -102,13 +102,14 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
 
 absl::StatusOr<std::vector<pid_t>> Run::WaitForPolling(const v1::AttachRequest& request) {
   const std::string& name = request.function();
-  const bool by_ports = state_.Do([&](RunState& state) {
+  const auto [by_ports, waits] = state_.Do([&](RunState& state) {
     const Topology& topology = state.deployment().topology();
-    return topology.functions[*topology.FindFunction(name)].counts();
+    const auto& function = topology.functions[*topology.FindFunction(name)];
+    return std::pair(function.counts(), function.config.waits());
   });
   if (!by_ports) {
     if (auto status = WaitForLinks(request); !status.ok()) return status;
-    const auto tids = FindPollers(name, request.pid(), TimeoutOf(request), ending_);
+    const auto tids = FindPollers(name, request.pid(), waits, TimeoutOf(request), ending_);
     if (!tids.ok()) return tids;
     // Once more: a client that was turned away at first has made itself new memory since.
     if (auto status = WaitForLinks(request); !status.ok()) return status;

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_idle import share_of_cpu
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from tests.e2e.third_party import a_testpmd
 from unis import built
@@ -121,6 +122,31 @@ def test_functions_on_net_mmsg_are_accounted_for_and_come_back(
         kill_and_await(machine, victim)
     assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
     assert_whole(machine.exact_account())
+
+
+def test_functions_may_wait_for_packets_where_the_kernel_schedules(machine: Machine) -> None:
+    """Others that poll have all of their CPU."""
+    shares = {}
+    for wait in (False, True):
+        file = machine.chain_file(
+            {name: macswap() for name in "ab"},
+            links=on_veths("a", "b", driver="mmsg", wait=wait),
+            traffic={"source": {"kind": "synthetic", "size": 64}, "rate": "1kpps"},
+            scheduler={"policy": "other"},
+        )
+        machine.up(file)
+        assert_delivers_more_than(machine, 1000)
+        shares[wait] = share_of_cpu(machine)
+        if wait:
+            said = machine.unis("policy", "unis", machine.name, code=2)
+            assert "has `wait`: under policy unis functions poll" in said
+            machine.set_policy("batch")
+            assert_delivers_more_than(machine, delivered(machine.ps()) + 1000)
+        account = machine.exact_account()
+        assert_whole(account)
+        assert_lost_by_links_alone(account)
+        machine.down()
+    assert shares[True] < shares[False] / 3
 
 
 def test_net_mmsg_and_net_af_packet_are_ends_of_one_chain(machine: Machine) -> None:

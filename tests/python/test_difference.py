@@ -262,6 +262,7 @@ MEMIF: Data = {
     "cost_ns": 100,
 }
 RING: Data = {"program": "sh", "cpu": 2, "cost_ns": 100}
+
 # Of each field of these parts of the model a value that changes the run.
 OTHER: dict[type[BaseModel], Data] = {
     Function: {
@@ -390,7 +391,7 @@ def with_match(**match: object) -> Data:
 
 def with_link(**link: object) -> Data:
     links = [{"from": "fw", "to": "nat", "slots": 1024, **link}]
-    return small(links=links)
+    return small(links=links, scheduler={"policy": "other"})
 
 
 def with_defaults(**defaults: object) -> Data:
@@ -444,6 +445,8 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "slots": (with_link(), with_link(slots=4096)),
         "driver": (with_link(kind="veth"), with_link(**MMSG)),
         "batch": (with_link(**MMSG), with_link(**MMSG, batch=8)),
+        "calls": (with_link(**MMSG), with_link(**MMSG, calls="single")),
+        "wait": (with_link(**MMSG), with_link(**MMSG, wait=True)),
     },
     Defaults: {
         "cpu": (with_defaults(), with_defaults(cpu=2)),

@@ -96,7 +96,8 @@ def test_ports_have_the_driver_that_the_link_states(tmp_path: Path) -> None:
     assert link.message().veth.without_rings
     assert not a_veth(tmp_path).message().veth.without_rings
     assert Veth().matches(link, spec)
-    for other in ({"batch": 16}, {"batch": None}, {"driver": None, "batch": None}):
+    others: list[Data] = [{"batch": 16}, {"batch": None}, {"driver": None, "batch": None}]
+    for other in [*others, {"options": (("wait", 1),)}]:
         assert not Veth().matches(link, replace(spec, **other))
 
 
@@ -115,9 +116,32 @@ def test_only_functions_with_such_ports_load_the_driver() -> None:
     assert alone.drivers == plan.function("nat").drivers
 
 
+def test_functions_may_wait_and_make_a_call_a_frame_where_the_kernel_schedules() -> None:
+    link = {"from": "fw", "to": "nat", "kind": "veth", "driver": "mmsg"}
+    chain = small(links=[{**link, "wait": True, "calls": "single"}], scheduler={"policy": "other"})
+    plan = planned(chain)
+    assert "batch=32,calls=single,wait=1 " in " ".join(plan.function("nat").argv) + " "
+    waits = {function.name: function.message(0).waits for function in plan.functions}
+    assert waits == {"fw": False, "nat": True, "monitor": False}
+    polls = planned(small(links=[link]))
+    assert "wait" not in " ".join(polls.function("nat").argv)
+    assert polls.function("nat").drivers != plan.function("nat").drivers
+    assert not any(function.waits for function in polls.functions)
+
+
+@pytest.mark.parametrize("policy", ["unis", "cooperative"])
+def test_functions_that_wait_hand_no_cpu_over(policy: str) -> None:
+    link = {"from": "fw", "to": "nat", "kind": "veth", "driver": "mmsg", "wait": True}
+    said = str(told(small(links=[link], scheduler={"policy": policy})))
+    assert "('links', 0, 'wait') under policy" in said
+    assert "state another scheduler.policy, such as other" in said
+
+
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
+        ({"kind": "veth", "wait": True}, "'wait') applies to driver: mmsg"),
+        ({"kind": "veth", "calls": "single"}, "'calls') applies to driver: mmsg"),
         ({"driver": "mmsg"}, "'driver') applies to kind: veth, and"),
         (
             {"kind": "memif", "driver": "af_packet"},
@@ -131,7 +155,9 @@ def test_drivers_and_batches_that_do_not_apply_are_told(keys: Data, sentence: st
     assert sentence in str(told(small(links=[{"from": "fw", "to": "nat", **keys}])))
 
 
-@pytest.mark.parametrize("keys", [{"batch": 0}, {"batch": 257}, {"driver": "xdp"}])
+@pytest.mark.parametrize(
+    "keys", [{"batch": 0}, {"batch": 257}, {"driver": "xdp"}, {"calls": "many"}]
+)
 def test_drivers_and_batches_that_are_none_are_told(keys: Data) -> None:
     link = {"from": "fw", "to": "nat", "kind": "veth", "driver": "mmsg"}
     with pytest.raises(ValidationError, match=next(iter(keys))):

@@ -59,6 +59,17 @@ class Link(Part):
     net_mmsg, whose burst is one system call."""
     batch: Annotated[int, Field(ge=1, le=256)] | None = None
     """Frames a burst with driver `mmsg`, at most (default: 32)."""
+    calls: Literal["vector", "single"] | None = None
+    """System calls with driver `mmsg`: one a burst (`vector`, the default), or one a frame."""
+    wait: bool = False
+    """Whether functions with driver `mmsg` wait in their receive call for packets, instead of
+    polling. For the policies of the kernel."""
+
+    @property
+    def mmsg_options(self) -> tuple[tuple[str, str | int], ...]:
+        """Further arguments of net_mmsg, as EAL has them."""
+        stated = {"calls": self.calls, "wait": int(self.wait)}
+        return tuple((key, value) for key, value in stated.items() if value)
 
 
 class Queues(Part):

@@ -37,6 +37,7 @@ class LinkSpec:
     queues_to_client: int = 1  # as many where queues may not differ
     driver: str | None = None  # of functions' ports, where the kind has several
     batch: int | None = None  # packets a burst of that driver
+    options: tuple[tuple[str, str | int], ...] = ()  # further arguments of it
 
 
 @dataclass(frozen=True)

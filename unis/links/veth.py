@@ -20,6 +20,7 @@ class VethPlan(LinkDetails):
     engine_end: bool  # whether the engine has end 0
     queues: int = 1  # packet sockets on a device
     batch: int | None = None  # of net_mmsg; None: functions have net_af_packet
+    options: tuple[tuple[str, str | int], ...] = ()  # further arguments of net_mmsg
     ports: tuple[str, str] = ("", "")  # of a bridge, that send to these devices
 
     def fill(self, config: pb.LinkConfig) -> None:
@@ -52,13 +53,14 @@ class Veth(LinkKind):
             engine_end=spec.engine,
             queues=spec.queues_to_server,
             batch=_batch(spec),
+            options=spec.options,
         )
 
     def matches(self, link: LinkPlan, spec: LinkSpec) -> bool:
         """The folder is only part of the device's name; root makes the devices of any user."""
         veth = details_of(link)
-        wanted = (spec.engine, spec.queues_to_server, _batch(spec))
-        return (veth.engine_end, veth.queues, veth.batch) == wanted
+        wanted = (spec.engine, spec.queues_to_server, _batch(spec), spec.options)
+        return (veth.engine_end, veth.queues, veth.batch, veth.options) == wanted
 
     def driver_of(self, port: PortEnds) -> str:
         """As the link states it."""
@@ -69,7 +71,7 @@ class Veth(LinkKind):
         veth = details_of(port.link)
         sockets = {"iface": veth.devices[port.end], "qpairs": veth.queues}
         if veth.batch is not None:
-            return {**sockets, "batch": veth.batch}
+            return {**sockets, "batch": veth.batch, **dict(veth.options)}
         return {
             **sockets,
             "blocksz": _BLOCK_BYTES,

@@ -89,6 +89,11 @@ class FunctionPlan(ProgramPlan):
         """A program by its own command line; those of ours have no input."""
         return self.stdin is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether it waits in its receive call for packets."""
+        return any("wait=1" in port.device.split(",") for port in self.ports)
+
     def message(self, cost_ns: float) -> pb.FunctionConfig:
         """Its message of the contract; `cost_ns` stands in where the plan has none."""
         return pb.FunctionConfig(
@@ -100,6 +105,7 @@ class FunctionPlan(ProgramPlan):
             ports=[port.message() for port in self.ports],
             stays_awake=not self.may_sleep,
             kernel=kernel_scheduling(self.kernel),
+            waits=self.waits,
         )
 
 

@@ -74,6 +74,7 @@ def name_links(
             queues_to_client=queues.rx,
             driver=place.of_kind.driver if place.of_kind else None,
             batch=place.of_kind.batch if place.of_kind else None,
+            options=place.of_kind.mmsg_options if place.of_kind else (),
         )
         at = next(made.setdefault(place.chain, itertools.count()))
         found[place] = names.link(place, spec, at)

@@ -308,7 +308,10 @@ def _driver(port: PortPlace) -> str:
     """
     place = port.rx or port.tx
     stated = place.of_kind if place else None
-    own = (stated.driver, stated.batch) if stated and stated.driver == "mmsg" else ()
+    own: list[object] = []
+    if stated and stated.driver == "mmsg":
+        options = (f"{key}={value}" for key, value in stated.mmsg_options)
+        own = [stated.driver, stated.batch, *options]
     return ",".join([port.kind, *(str(word) for word in own if word)])
 
 

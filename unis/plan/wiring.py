@@ -19,6 +19,7 @@ Way = tuple[int, int]  # in port, out port
 
 # Debian builds DPDK for 32 in a group of processes; one is for the engine's own use.
 MOST_PORTS = 31
+POLLING_POLICIES = ("unis", "cooperative")  # which no function may sleep under by itself
 _TRAFFIC = "ring"  # what source and sink have, where they have no end of the function's link
 
 
@@ -367,6 +368,14 @@ def _stated_way(chain: ChainGraph, function: str) -> Way | None:
     return (min(received), min(sent)) if received and sent else None
 
 
+def waiting_refused(policy: str) -> str:
+    """Why no link may have `wait` then."""
+    return (
+        f"under policy {policy} functions poll and hand the CPU over; for functions that wait, "
+        "state another scheduler.policy, such as other"
+    )
+
+
 def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     """What is wrong with the links that the file states."""
     for at, link in enumerate(file.links):
@@ -377,10 +386,14 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
         if link.driver and link.kind != "veth":
             sentence = f"applies to kind: veth, and this link is a {link.kind}; leave it out"
             yield Problem(("links", at, "driver"), sentence)
-        if link.batch and link.driver != "mmsg":
-            yield Problem(
-                ("links", at, "batch"), "applies to driver: mmsg; add that, or leave it out"
-            )
+        for key in ("batch", "calls", "wait"):
+            if getattr(link, key) and link.driver != "mmsg":
+                yield Problem(
+                    ("links", at, key), "applies to driver: mmsg; add that, or leave it out"
+                )
+        if link.wait and file.scheduler.policy in POLLING_POLICIES:
+            sentence = f"{waiting_refused(file.scheduler.policy)}, or leave it out"
+            yield Problem(("links", at, "wait"), sentence)
         opens = [
             workload.KINDS[wiring.groups[end]].opens(kind)
             for end in (link.origin, link.to)

@@ -14,6 +14,7 @@ from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
 from unis.errors import UnisError
 from unis.plan.model import FunctionPlan, Plan
+from unis.plan.wiring import POLLING_POLICIES, waiting_refused
 from unis.runtime import child
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child, Command, Process
@@ -267,6 +268,7 @@ class Run:
     def policy_for(self, plan: Plan) -> tuple[Policy, ControllerKind]:
         """What `unis up` or `unis policy` said goes before any file."""
         policy = self.options.policy or plan.policy
+        _check_waiting(plan, policy)
         controller = self.options.controller or plan.controller
         return names.policy(policy), names.controller(controller)
 
@@ -277,6 +279,7 @@ class Run:
 
     def set_policy(self, asked: pb.PolicyRequest) -> None:
         """As if the command line of `unis up` had said it: it counts when the run comes again."""
+        _check_waiting(self.plan, names.policy_name(asked.policy))
         self.client.set_policy(asked.policy, asked.controller or None)
         policy, controller = names.policy_name(asked.policy), self.options.controller
         if asked.controller:
@@ -318,3 +321,10 @@ class Run:
         for process in self.processes():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, end - time.monotonic()))
+
+
+def _check_waiting(plan: Plan, policy: str) -> None:
+    """UnisError if functions would wait in their receive call under a policy that has them poll."""
+    waiting = [function.name for function in plan.functions if function.waits]
+    if waiting and policy in POLLING_POLICIES:
+        raise UnisError(f"a link of {waiting[0]} has `wait`: {waiting_refused(policy)}")
