@@ -98,6 +98,7 @@ _PROGRAMS = merged(
         offloads=st.lists(st.sampled_from(["rx-checksum", "jumbo-frames"]), max_size=1),
         env=st.dictionaries(st.sampled_from(["LANG", "A_1"]), st.just("x"), max_size=2),
         restart=st.sampled_from(["never", "on-failure"]),
+        namespace=st.sampled_from(["own", "host"]),
     ),
     maybe(cost_ns=st.one_of(COSTS, st.dictionaries(st.integers(64, 1518), COSTS, min_size=1))),
 )

@@ -279,6 +279,7 @@ OTHER: dict[type[BaseModel], Data] = {
         "yield_every": 4,
         "user": "nobody",
         "capabilities": ["net_raw"],
+        "namespace": "own",
         "offloads": ["rx-checksum"],
         "plugin": False,
         "env": {"A": "x"},
@@ -455,6 +456,7 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "yield_every": (with_defaults(yield_every=2), with_defaults(yield_every=4)),
         "restart": (with_defaults(), with_defaults(restart="on-failure")),
         "kernel": (with_defaults(), with_defaults(kernel={"nice": 3})),
+        "namespace": (with_defaults(), with_defaults(namespace="own")),
     },
     EdgePart: {
         "origin": (
@@ -486,17 +488,10 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
 }
 # The first has one value; a file of another name is another run.
 _NO_CHANGE = {(ChainFile, "api_version"), (ChainFile, "name")}
+_FIELDS = [(part, field) for part in FILES for field in part.model_fields]
 
 
-@pytest.mark.parametrize(
-    ("part", "field"),
-    [
-        (part, field)
-        for part in FILES
-        for field in part.model_fields
-        if (part, field) not in _NO_CHANGE
-    ],
-)
+@pytest.mark.parametrize(("part", "field"), [one for one in _FIELDS if one not in _NO_CHANGE])
 def test_each_field_of_chains_and_links_is_seen(part: type[BaseModel], field: str) -> None:
     before, after = FILES[part][field]
     old = planned(before)

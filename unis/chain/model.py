@@ -230,6 +230,9 @@ class Kernel(Part):
     """Time slice, ms, under `other` and `batch`. Default: `fair_slice_ms` of the scheduler."""
 
 
+Namespace = Literal["own", "host"]
+
+
 class Defaults(Part):
     """Defaults of all functions."""
 
@@ -240,6 +243,7 @@ class Defaults(Part):
     yield_every: YieldEvery = 0
     restart: Restart = "never"
     kernel: Kernel | None = None
+    namespace: Namespace = "host"
 
 
 class Function(Part):
@@ -279,6 +283,10 @@ class Function(Part):
     """User that it runs as; requires memifs. Default: root."""
     capabilities: list[Capability] = Field(default=[])
     """Capabilities of it and of the processes that it starts, such as `net_raw`. Default: none."""
+    namespace: Namespace | None = None
+    """Its network namespace. `own`: one of its own, which has its ends of kernel links and a
+    loopback device, and which `ip netns` lists as `unis-RUN.FUNCTION`. `host` (the default): the
+    one in which UNiS runs."""
     offloads: list[Offload] = Field(default=[])
     """Offloads that its ports claim though their driver lacks them, for a program that requires
     them. `rx-checksum`: the ports report the checksum of each packet as unknown.
@@ -400,7 +408,7 @@ class ChainFile(Part):
         """The function called `name`, with the defaults filled in; KeyError if there is none."""
         own, common = self.functions[name], self.defaults
         update: dict[str, object] = {"env": {**common.env, **own.env}}
-        for key in ("cpu", "user", "restart", "yield_every"):
+        for key in ("cpu", "user", "restart", "yield_every", "namespace"):
             update[key] = getattr(common if getattr(own, key) is None else own, key)
         if own.command is not None:  # it would not know the option
             update["yield_every"] = 0

@@ -183,6 +183,9 @@ def _run_data(row: _RunRow) -> dict[str, Any]:
             for function in state.functions
         },
         "exited": {function.name: function.ended for function in state.functions if function.ended},
+        "namespaces": {
+            function.name: function.namespace for function in state.functions if function.namespace
+        },
         "restarts": {function.name: function.restarts for function in state.functions},
         "silence": row.silence,
     }

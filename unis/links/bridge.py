@@ -67,13 +67,15 @@ class Bridge(Veth):
                 maker.start(end)
                 maker.start(port, master=devices.index_of(bridge))
                 maker.kernel.brport("set", index=devices.index_of(port), **dict(_PORT))
-            # Before that the bridge drops what comes, and counts nothing.
-            until = time.monotonic() + _SECONDS
-            while any(_state(port) != _FORWARDING for port in veth.ports):
-                if time.monotonic() > until:
-                    sentence = f"link {link.name}: the ports of bridge {bridge} do not forward"
-                    raise UnisError(f"{sentence} after {_SECONDS:g} s", bad_input=False)
-                time.sleep(0.001)
+
+    def settle(self, link: LinkPlan) -> None:
+        """Till both ports forward: before that the bridge drops what comes, and counts nothing."""
+        until = time.monotonic() + _SECONDS
+        while any(_state(port) != _FORWARDING for port in details_of(link).ports):
+            if time.monotonic() > until:
+                sentence = f"link {link.name}: the ports of bridge {self.made(link)} do not forward"
+                raise UnisError(f"{sentence} after {_SECONDS:g} s", bad_input=False)
+            time.sleep(0.001)
 
     def remove(self, name: str) -> list[str]:
         """All of the five that are there."""

@@ -5,10 +5,12 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unis.errors import UnisError
+from unis.links import namespaces
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -45,16 +47,20 @@ class Maker:
 
     def start(self, device: str, **more: Any) -> None:
         """Has it carry packets, and nothing else."""
-        silence(device)
-        self.kernel.link(
-            "set",
-            index=index_of(device),
-            mtu=_MTU,
-            ifalias=f"unis link {self._link}",
-            flags=_UP | _NOARP,
-            change=_UP | _NOARP | _MULTICAST,
-            **more,
-        )
+        _start(self.kernel, self._link, device, **more)
+
+
+def _start(kernel: "IPRoute", link: str, device: str, **more: Any) -> None:
+    silence(device)
+    kernel.link(
+        "set",
+        index=index_of(device),
+        mtu=_MTU,
+        ifalias=f"unis link {link}",
+        flags=_UP | _NOARP,
+        change=_UP | _NOARP | _MULTICAST,
+        **more,
+    )
 
 
 @contextmanager
@@ -81,6 +87,43 @@ def making(link: str, *devices: str) -> Iterator[Maker]:
         raise UnisError("; ".join([sentence, *left]), bad_input=False) from None
 
 
+def place(link: str, device: str, namespace: str) -> None:
+    """Moves a device of a link into a namespace, if it is in another one, and has it carry packets
+    there: settings do not move along. UnisError if it cannot be.
+    """
+    from pyroute2 import IPRoute, NetlinkError
+
+    def is_there() -> bool:
+        with IPRoute() as kernel:
+            return bool(kernel.link_lookup(ifname=device, index=index_of(device)))
+
+    def move(to: int) -> None:
+        with IPRoute() as kernel:
+            kernel.link("set", index=index_of(device), net_ns_fd=to)
+
+    def start() -> None:
+        with IPRoute() as kernel:
+            _start(kernel, link, device)
+
+    try:
+        if namespaces.inside(namespace, is_there):
+            return
+        for before in (namespaces.HERE, *namespaces.ours()):
+            if namespaces.inside(before, is_there):
+                with namespaces.file_of(namespace).open() as file:
+                    namespaces.inside(before, partial(move, file.fileno()))
+                break
+        namespaces.inside(namespace, start)
+    except (NetlinkError, OSError) as error:
+        number = (error.code if isinstance(error, NetlinkError) else error.errno) or 0
+        where = namespace or "of UNiS"
+        raise UnisError(
+            f"link {link}: cannot move the kernel device {device} into the network namespace "
+            f"{where}: {os.strerror(number)}",
+            bad_input=False,
+        ) from None
+
+
 def _mend(number: int, device: str) -> str:
     if number == errno.EEXIST:
         return f"; `ip link show {device}` tells whose it is"
@@ -91,8 +134,18 @@ def _mend(number: int, device: str) -> str:
 
 def remove(devices: Iterable[tuple[str, str]]) -> list[str]:
     """Removes devices, of a kind and a name, if they are there and ours: a launcher that was killed
-    may have noted a name which it then would have found taken. Sentences of what could not be.
+    may have noted a name which it then would have found taken. Those that are in namespaces of
+    functions too. Sentences of what could not be.
     """
+    devices = [*devices]
+    problems = _remove(devices)
+    for namespace in namespaces.ours():
+        with suppress(OSError):  # it has gone meanwhile
+            problems += namespaces.inside(namespace, partial(_remove, devices))
+    return problems
+
+
+def _remove(devices: Iterable[tuple[str, str]]) -> list[str]:
     from pyroute2 import IPRoute, NetlinkError
 
     problems: list[str] = []

@@ -153,6 +153,17 @@ class LinkKind(ABC):
         nothing of it is left.
         """
 
+    def devices(self, link: LinkPlan) -> tuple[str, ...]:  # noqa: ARG002
+        """Of what it makes the kernel devices that programs at end 0 and end 1 open: each is in the
+        network namespace of its program.
+        """
+        return ()
+
+    def settle(self, link: LinkPlan) -> None:  # noqa: B027  what is made may carry at once
+        """Waits till it carries packets, once both devices are where they belong. UnisError if it
+        does not.
+        """
+
     def remove(self, name: str) -> list[str]:  # noqa: ARG002
         """Removes what `made` names, if it is there; sentences of what could not be."""
         return []

@@ -33,8 +33,8 @@ class VethPlan(LinkDetails):
 
 
 class Veth(LinkKind):
-    """Ports on it are DPDK's own net_af_packet, or our net_mmsg. The devices have no address, and
-    are in the network namespace in which UNiS runs. A slot says itself whether a packet waits in
+    """Ports on it are DPDK's own net_af_packet, or our net_mmsg. The devices have no
+    address. A slot says itself whether a packet waits in
     it: every slot can be used.
     """
 
@@ -82,6 +82,9 @@ class Veth(LinkKind):
     def made(self, link: LinkPlan) -> str:
         """The device of end 0: with it the other goes."""
         return details_of(link).devices[0]
+
+    def devices(self, link: LinkPlan) -> tuple[str, ...]:  # noqa: D102
+        return details_of(link).devices
 
     def make(self, link: LinkPlan) -> None:
         """Makes the pair and has it carry packets."""

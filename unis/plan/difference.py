@@ -21,6 +21,7 @@ _STARTED_WITH = {
     "user": "its user",
     "capabilities": "its capabilities",
     "cwd": "the folder of the chain file",
+    "namespace": "its network namespace",
     "yield_every": "yield_every",
     "plugin": "plugin",
     "group": "the kind of its links",
@@ -108,7 +109,7 @@ def _started_anew(old: Plan, new: Plan, missing: Collection[str]) -> dict[str, t
 def _another_process(was: FunctionPlan, now: FunctionPlan, old: Plan, new: Plan) -> Iterator[str]:
     for key, called in _STARTED_WITH.items():
         before, after = getattr(was, key), getattr(now, key)
-        if before != after and key in ("program", "user", "yield_every"):
+        if before != after and key in ("program", "user", "namespace", "yield_every"):
             yield f"{called}: {before or 'none'} → {after or 'none'}"
         elif before != after:
             yield called

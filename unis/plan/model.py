@@ -76,6 +76,7 @@ class FunctionPlan(ProgramPlan):
     lcores: str  # as EAL has it
     group: GroupName
     file_prefix: str
+    namespace: str | None  # network namespace of its own; None: that of UNiS
     folder: Path | None  # its user's own, where its links' sockets are; None: it has none
     cost_ns: float | None  # per packet; None: not stated
     may_sleep: bool

@@ -221,6 +221,11 @@ class _PlanBuilder:
             lcores=start.lcores,
             group=group,
             file_prefix=start.file_prefix,
+            namespace=(
+                f"{engine_prefix(self.chain.file.name)}.{name}"
+                if function.namespace == "own"
+                else None
+            ),
             folder=self.programs.folders.get(name),
             cost_ns=self.costs.get(name),
             may_sleep=function.may_sleep,

@@ -27,7 +27,7 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.process import keep_off
 from unis.runtime.requests import Say
 from unis.runtime.run import Run
-from unis.runtime.steps import made_by, make_links, remove_links
+from unis.runtime.steps import Made, made_by, make_links, place_links, remove_links
 from unis.v1 import supervisor_pb2 as pb
 
 
@@ -177,6 +177,7 @@ class _ChangeInProgress:
             run.costs = self.costs
             self._apply(self.old)
             run.plan = self.old
+            place_links(self.old)
             self._start(gone)
             if steps.policy:
                 run.client.set_policy(*run.policy_for(self.old))
@@ -205,11 +206,11 @@ class _ChangeInProgress:
         """Notes no more than is there now."""
         state = self.run.state
         made = made_by(plan)
-        left = set()  # to be tried again when the run ends
-        for link in [link for link in reversed(state.made) if link not in made]:
-            for problem in remove_links([link]):
-                left.add(link)
-                self._tell(problem)
+        left: set[Made] = set()  # to be tried again when the run ends
+        gone = [one for one in state.made if one not in made]
+        for problem in remove_links(gone):
+            left.update(gone)
+            self._tell(problem)
         known = {function.name for function in plan.functions}
         self.run.record_event(
             chain_file=str(plan.chain_file),
@@ -218,6 +219,6 @@ class _ChangeInProgress:
             hugepages_mb=plan.hugepages_mb,
             goals_ns=plan.goals_ns,
             variables=plan.variables,
-            made=[link for link in state.made if link in made or link in left],
+            made=[one for one in state.made if one in made or one in left],
             functions=[function for function in state.functions if function.name in known],
         )

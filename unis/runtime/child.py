@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from unis.links import namespaces
 from unis.runtime.cgroup import Leaf
 from unis.runtime.directory import last_lines
 from unis.runtime.errors import LaunchError, RunFailedError
@@ -47,6 +48,7 @@ class Command:
     rights: Rights | None = None  # None: ours
     stdin: str | None = None  # said to it, and then kept open; None: it has none
     terminal: bool = False  # its input and output are one
+    namespace: str | None = None  # network namespace; None: ours
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ def start(
     """Starts a process of a run: own session, so that the terminal's Ctrl-C does not reach it."""
     own = {**command.env, RUN_MARK: run_id}
     enter = leaf.enter() if leaf else []
+    if command.namespace:
+        enter += namespaces.enter(command.namespace)
     limits = command.rights.before(own) if command.rights else []
     user = command.rights.user if command.rights else None
     owner = account_of(user).pw_uid if user else -1  # it may open its terminal by name

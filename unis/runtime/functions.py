@@ -72,7 +72,11 @@ def start_functions(
         if identity := ProcessId.of(child.process.pid):
             before = run.state.function(function.name)
             process = FunctionProcess(
-                function.name, function.cpu, identity, before.restarts if before else 0
+                function.name,
+                function.cpu,
+                identity,
+                before.restarts if before else 0,
+                namespace=function.namespace,
             )
             run.record_event(functions=run.state.with_function(process))
             _wait_for(served, functools.partial(run.check_function, function.name))

@@ -184,6 +184,7 @@ class Run:
             rights=Rights(function.user, function.capabilities, function.folder),
             stdin=function.stdin,
             terminal=function.terminal,
+            namespace=function.namespace,
         )
         started = child.start(
             f"function {function.name}",

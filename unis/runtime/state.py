@@ -39,6 +39,7 @@ class FunctionProcess:
     process: ProcessId
     restarts: int = 0
     ended: str = ""  # how, if it did; empty while it runs
+    namespace: str | None = None  # network namespace of its own
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class RunState:
                     _known(part["process"]),
                     int(part["restarts"]),
                     str(part["ended"]),
+                    part.get("namespace"),
                 )
                 for part in data["functions"]
             ]

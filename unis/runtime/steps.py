@@ -12,13 +12,16 @@ import contextlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unis import built, links
 from unis.errors import UnisError
+from unis.links import namespaces
+from unis.links.devices import place
 from unis.runtime import cgroup, child, folders, hugepages, kernel_settings
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
@@ -35,7 +38,9 @@ if TYPE_CHECKING:
     from unis.runtime.run import Run
 
 Hurry = Callable[[], bool]
-Made = tuple[str, str]  # kind of link, and what it calls what was made
+Made = tuple[str, str]  # kind of link, and what it calls what was made; or _NAMESPACE
+
+_NAMESPACE = "namespace"
 
 _UNISD_SECONDS = 30.0  # until it answers: it reserves and clears packet memory first
 
@@ -130,8 +135,17 @@ def _remove_folders(state: RunState, _hurry: Hurry) -> list[str]:
 
 def made_by(plan: Plan) -> list[Made]:
     """What there must be while the run is what the plan says."""
-    named = [(link.kind, links.KINDS[link.kind].made(link)) for link in plan.links]
-    return [(kind, name) for kind, name in named if name]
+    return [made for made, _ in _makers(plan)]
+
+
+def _makers(plan: Plan) -> Iterator[tuple[Made, Callable[[], None]]]:
+    for function in plan.functions:
+        if name := function.namespace:
+            yield (_NAMESPACE, name), partial(namespaces.make, name)
+    for link in plan.links:
+        kind = links.KINDS[link.kind]
+        if name := kind.made(link):
+            yield (link.kind, name), partial(kind.make, link)
 
 
 def make_links(run: Run, plan: Plan) -> None:
@@ -139,25 +153,42 @@ def make_links(run: Run, plan: Plan) -> None:
 
     UnisError if it cannot be: then the note goes, for what has that name is somebody else's.
     """
-    for link in plan.links:
-        kind = links.KINDS[link.kind]
-        made = (link.kind, kind.made(link))
-        if made[1] and made not in run.state.made:
+    for made, make in _makers(plan):
+        if made not in run.state.made:
             before = run.state.made
             run.record(made=[*before, made])
             with run.switch.deferred():
                 try:
-                    kind.make(link)
+                    make()
                 except UnisError:
                     run.record(made=before)
                     raise
+    with run.switch.deferred():
+        place_links(plan)
+
+
+def place_links(plan: Plan) -> None:
+    """Has each end of a link in the namespace of its function."""
+    named = {link.name: link for link in plan.links}
+    for function in plan.functions:
+        for port in function.ports:
+            link = named.get(port.rx or port.tx)
+            if link and (devices := links.KINDS[link.kind].devices(link)):
+                place(link.name, devices[port.end], function.namespace or namespaces.HERE)
+    for link in plan.links:
+        links.KINDS[link.kind].settle(link)
 
 
 def remove_links(made: Collection[Made]) -> list[str]:
-    """Removes it, the last first; sentences of what could not be."""
+    """Removes it, the last first, and namespaces once no device is in them; sentences of what could
+    not be.
+    """
     problems: list[str] = []
-    for kind, name in reversed([*made]):
-        if found := links.KINDS.get(kind):
+    backwards = [*made][::-1]
+    for kind, name in sorted(backwards, key=lambda one: one[0] == _NAMESPACE):
+        if kind == _NAMESPACE:
+            problems += namespaces.remove(name)
+        elif found := links.KINDS.get(kind):
             problems += found.remove(name)
         else:
             problems.append(f"cannot remove {name}: this `unis` knows no kind of link `{kind}`")

@@ -1,18 +1,20 @@
 #include "engine/platform/links/packet_receiver.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -20,24 +22,6 @@ namespace unis {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The packet sockets that are bound to a device, in the network namespace of a process.
-std::set<ino_t> SocketsOn(pid_t pid, unsigned device) {
-  std::set<ino_t> inodes;
-  std::ifstream table(fmt::format("/proc/{}/net/packet", pid));
-  std::string line;
-  std::getline(table, line);  // sk RefCnt Type Proto Iface R Rmem User Inode
-  while (std::getline(table, line)) {
-    std::istringstream words(line);
-    std::string skipped;
-    unsigned bound = 0;
-    ino_t inode = 0;
-    for (int i = 0; i < 4; ++i) words >> skipped;
-    words >> bound >> skipped >> skipped >> skipped >> inode;
-    if (words && bound == device) inodes.insert(inode);
-  }
-  return inodes;
-}
 
 // Calls visit(descriptor, inode) for each open socket of a process, until it returns false.
 template <typename Visit>
@@ -69,6 +53,16 @@ bool IsPacketSocket(const UniqueFd& socket, ino_t inode) {
          domain == AF_PACKET;
 }
 
+// The device is looked up in the network namespace of the socket, which need not be ours.
+bool IsBoundTo(const UniqueFd& socket, const std::string& device) {
+  sockaddr_ll bound{};
+  socklen_t bytes = sizeof(bound);
+  ifreq named{};
+  device.copy(named.ifr_name, IFNAMSIZ - 1);
+  return getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &bytes) == 0 &&
+         ioctl(socket.get(), SIOCGIFINDEX, &named) == 0 && bound.sll_ifindex == named.ifr_ifindex;
+}
+
 }  // namespace
 
 bool HeldSocket::HeldBy(pid_t pid) const {
@@ -82,27 +76,47 @@ bool HeldSocket::HeldBy(pid_t pid) const {
 
 absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
                                                           std::uint32_t sockets) {
-  const std::set<ino_t> inodes = SocketsOn(pid, if_nametoindex(device.c_str()));
-  std::map<int, ino_t> held;  // by descriptor
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  std::map<int, HeldSocket> held;  // by descriptor
+  int denied = 0;                  // errno
   ForEachSocket(pid, [&](int descriptor, ino_t inode) {
-    if (inodes.contains(inode)) held.emplace(descriptor, inode);
-    return true;
+    UniqueFd socket = Duplicate(process, descriptor);
+    if (!socket.valid() && errno != EBADF) denied = errno;
+    if (socket.valid() && IsPacketSocket(socket, inode) && IsBoundTo(socket, device))
+      held.emplace(descriptor, HeldSocket{std::move(socket), inode});
+    return denied == 0;
   });
+  if (denied != 0)
+    return absl::ErrnoToStatus(denied, fmt::format("cannot duplicate sockets of process {}", pid));
   if (held.size() != sockets)
     return absl::NotFoundError(fmt::format("process {} has {} packet sockets on {}, and {} are due",
                                            pid, held.size(), device, sockets));
-  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   std::vector<HeldSocket> found;
-  for (const auto& [descriptor, inode] : held) {
-    UniqueFd socket = Duplicate(process, descriptor);
-    if (!socket.valid())
-      return absl::ErrnoToStatus(
-          errno, fmt::format("cannot duplicate descriptor {} of process {}", descriptor, pid));
-    if (!IsPacketSocket(socket, inode))
-      return absl::NotFoundError("a descriptor is no packet socket any more");
-    found.push_back({std::move(socket), inode});
-  }
+  for (auto& [descriptor, socket] : held) found.push_back(std::move(socket));
   return found;
+}
+
+NetworkDevices::NetworkDevices(pid_t pid)
+    : table_(open(fmt::format("/proc/{}/net/dev", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+std::uint64_t NetworkDevices::Unsent(const std::string& device) const {
+  constexpr std::size_t kColumn = 11;  // behind the name, "drop" of what is sent
+  std::array<char, 4096> part;
+  std::string table;
+  lseek(table_.get(), 0, SEEK_SET);
+  for (ssize_t bytes; (bytes = read(table_.get(), part.data(), part.size())) > 0;)
+    table.append(part.data(), bytes);
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t end = line.find(':');
+    if (end == std::string::npos) continue;
+    if (line.substr(0, end).substr(line.find_first_not_of(' ')) != device) continue;
+    std::istringstream columns(line.substr(end + 1));
+    std::uint64_t value = 0;
+    for (std::size_t column = 0; column <= kColumn; ++column) columns >> value;
+    return columns ? value : 0;
+  }
+  return 0;
 }
 
 }  // namespace unis

@@ -43,9 +43,21 @@ struct HeldSocket {
   bool HeldBy(pid_t pid) const;
 };
 
-// Those that `pid` has on a device, in the order of its descriptors. NotFound: it has not `sockets`
-// of them yet.
+// Those that `pid` has on a device of their network namespace, in the order of its descriptors.
+// NotFound: it has not `sockets` of them yet.
 absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
                                                           std::uint32_t sockets);
+
+// The devices of the network namespace in which a process is, also once that has ended.
+class NetworkDevices {
+ public:
+  explicit NetworkDevices(pid_t pid);
+
+  // Packets that it dropped instead of sending them; 0: there is no such device.
+  std::uint64_t Unsent(const std::string& device) const;
+
+ private:
+  UniqueFd table_;
+};
 
 }  // namespace unis

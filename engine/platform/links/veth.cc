@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "engine/platform/links/kinds.h"
@@ -25,14 +24,6 @@ constexpr std::size_t kTag = 4;
 bool Free(const tpacket2_hdr& slot) {
   constexpr std::uint32_t kDated = TP_STATUS_TS_SOFTWARE | TP_STATUS_TS_RAW_HARDWARE;
   return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & ~kDated) == TP_STATUS_AVAILABLE;
-}
-
-// An empty name: 0.
-std::uint64_t UnsentBy(const std::string& device) {
-  std::uint64_t packets = 0;
-  if (device.empty()) return packets;
-  std::ifstream(fmt::format("/sys/class/net/{}/statistics/tx_dropped", device)) >> packets;
-  return packets;
 }
 
 }  // namespace
@@ -174,18 +165,20 @@ std::uint64_t VethLink::Dropped(unsigned direction) {
   Direction& way = directions_[direction];
   const std::lock_guard lock(counting_);  // the kernel tells each drop once
   if (way.receiver) way.dropped += way.receiver->TakeDrops();
-  way.unsent =
-      std::max(way.unsent, UnsentBy(directions_[1 - direction].device) + UnsentBy(way.port));
+  const Direction& sender = directions_[1 - direction];
+  way.unsent = std::max(way.unsent, sender.devices.Unsent(sender.device) +
+                                        (way.port.empty() ? 0 : host_.Unsent(way.port)));
   return way.dropped + way.unsent + (direction == 1 && end_ ? end_->too_long() : 0);
 }
 
 namespace {
 
 struct FoundReceiver final : Link::Found {
-  FoundReceiver(unsigned at, std::unique_ptr<PacketReceiver> found)
-      : end(at), receiver(std::move(found)) {}
+  FoundReceiver(unsigned at, std::unique_ptr<PacketReceiver> found, pid_t pid)
+      : end(at), receiver(std::move(found)), devices(pid) {}
   unsigned end;
   std::unique_ptr<PacketReceiver> receiver;
+  NetworkDevices devices;
 };
 
 }  // namespace
@@ -209,7 +202,7 @@ absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::Find(pid_t pid, unsigned 
   if (!found.ok())
     return absl::Status(found.status().code(),
                         fmt::format("link {}: {}", name_, std::string(found.status().message())));
-  return std::make_unique<FoundReceiver>(end, *std::move(found));
+  return std::make_unique<FoundReceiver>(end, *std::move(found), pid);
 }
 
 void VethLink::Take(std::unique_ptr<Found> found) {
@@ -217,6 +210,10 @@ void VethLink::Take(std::unique_ptr<Found> found) {
   Forget(taken.end);
   auto& now = directions_[taken.end].receiver;
   now = std::move(taken.receiver);
+  {
+    const std::lock_guard lock(counting_);
+    directions_[taken.end].devices = std::move(taken.devices);
+  }
   if (end_ && taken.end == 1) end_->SendInto(now.get());
 }
 

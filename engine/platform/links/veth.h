@@ -8,6 +8,7 @@
 #include <absl/status/statusor.h>
 #include <rte_mempool.h>
 #include <rte_spinlock.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -75,6 +76,7 @@ class VethLink final : public Link {
   // What leads to an end, and how it gets there.
   struct Direction {
     std::string device;                        // of that end
+    NetworkDevices devices{getpid()};          // where it is, once a function there was found
     std::string port;                          // of a bridge, that sends to it; else empty
     std::unique_ptr<PacketReceiver> receiver;  // null: not found yet, or forgotten
     std::uint64_t dropped = 0;                 // by those that were replaced, and counted so far
@@ -86,6 +88,7 @@ class VethLink final : public Link {
                                                                const std::string& device) const;
 
   std::string name_;
+  NetworkDevices host_{getpid()};
   std::uint32_t slots_, queues_;
   bool without_rings_;  // the sockets of functions
   std::array<Direction, 2> directions_;

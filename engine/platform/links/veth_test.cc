@@ -1,12 +1,20 @@
 #include "engine/platform/links/veth.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <linux/if_ether.h>
+#include <net/if.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -269,6 +277,84 @@ TEST_F(VethTest, WhatAPortOfABridgeDropsIsCounted) {
   (void)Send(program, 3, 1000);
   EXPECT_EQ((*link)->Dropped(1), 3U);
   EXPECT_EQ((*link)->Dropped(0), 0U);
+}
+
+// A process in a network namespace, with a packet socket on a device there.
+class Elsewhere {
+ public:
+  Elsewhere(const std::string& space, const std::string& device) {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    here_ = UniqueFd(ends[0]);
+    const UniqueFd there(ends[1]);
+    pid_ = fork();
+    if (pid_ == 0) Play(space, device, there.get());
+    EXPECT_TRUE(Wait()) << "it could not open its socket";
+  }
+  ~Elsewhere() { End(); }
+  pid_t pid() const { return pid_; }
+  void Send(std::uint32_t bytes) {
+    EXPECT_EQ(::send(here_.get(), &bytes, sizeof(bytes), 0), ssize_t{sizeof(bytes)});
+    EXPECT_TRUE(Wait());
+  }
+  void End() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  bool Wait() const {
+    char done = 0;
+    return recv(here_.get(), &done, 1, 0) == 1 && done == 1;
+  }
+  [[noreturn]] static void Play(const std::string& space, const std::string& device, int there) {
+    const UniqueFd entered(open(("/run/netns/" + space).c_str(), O_RDONLY | O_CLOEXEC));
+    char done = setns(entered.get(), CLONE_NEWNET) == 0;
+    const UniqueFd socket(::socket(AF_PACKET, SOCK_RAW, 0));
+    sockaddr_ll at{};
+    at.sll_family = AF_PACKET;
+    at.sll_protocol = htons(ETH_P_ALL);
+    at.sll_ifindex = static_cast<int>(if_nametoindex(device.c_str()));
+    done = done != 0 && at.sll_ifindex != 0 &&
+           bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0;
+    const std::vector<std::uint8_t> frame(2000, 0x5a);
+    for (std::uint32_t bytes = 0; ::send(there, &done, 1, MSG_NOSIGNAL) == 1;) {
+      if (recv(there, &bytes, sizeof(bytes), 0) != ssize_t{sizeof(bytes)}) break;
+      (void)::send(socket.get(), frame.data(), bytes, 0);
+    }
+    _exit(0);
+  }
+
+  UniqueFd here_;
+  pid_t pid_ = 0;
+};
+
+TEST_F(VethTest, AnEndMayBeInAnotherNetworkNamespace) {
+  const std::string space = near_ + "-space";
+  const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
+  ASSERT_TRUE(run("ip netns add " + space));
+  const std::unique_ptr<void, std::function<void(void*)>> gone(
+      this, [&](void*) { (void)run("ip netns delete " + space); });
+  ASSERT_TRUE(run(fmt::format("ip link set {} netns {}", far_, space)));
+  ASSERT_TRUE(run(fmt::format("ip -n {} link set {} up", space, far_)));
+  v1::LinkConfig config = Config(true);
+  config.mutable_veth()->set_without_rings(true);
+  const auto made = VethLink::Create(config, memory_->pool());
+  ASSERT_TRUE(made.ok()) << made.status();
+  VethLink& link = **made;
+  Elsewhere program(space, far_);
+  auto found = link.Find(program.pid(), 1);
+  ASSERT_TRUE(found.ok()) << found.status();
+  link.Take(*std::move(found));
+  program.Send(60);
+  EXPECT_EQ(Receive(*link.end(), 10), 1U);
+  EXPECT_EQ(link.Dropped(0), 0U);
+  ASSERT_TRUE(run(fmt::format("ip link set {} mtu 500", near_)));
+  for (int i = 0; i < 3; ++i) program.Send(1000);
+  program.End();
+  EXPECT_EQ(link.Dropped(0), 3U) << "also once the program has ended";
 }
 
 TEST_F(VethTest, BetweenTwoProgramsEachEndIsFoundAndForgottenByItself) {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unis import built
+from unis.links import namespaces
 from unis.runtime import cgroup, hugepages
 from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
 from unis.runtime.errors import as_root
@@ -168,6 +169,14 @@ def fair_server() -> Finding:
         if visible
         else "mount -t debugfs none /sys/kernel/debug",
     )
+
+
+def network_namespaces() -> Finding:
+    """Can functions have network namespaces of their own?"""
+    if not (lacking := namespaces.lacks()):
+        return fine("namespaces", "functions can have network namespaces of their own")
+    mend = as_root() if os.geteuid() else ""
+    return note("namespaces", lacking, "functions with `namespace: own` do not start", mend)
 
 
 def run_group() -> Finding:
