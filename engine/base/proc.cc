@@ -98,6 +98,18 @@ std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept {
   return ParseStat(Text(task.get(), "stat").view());
 }
 
+// A number for each PID namespace that it is in, the innermost last; without such namespaces the
+// kernel has only the line `Pid:`.
+pid_t NumberInside(const UniqueFd& task) noexcept {
+  constexpr std::string_view kNumbers = "\nNSpid:";
+  const Text status(task.get(), "status");
+  const auto at = status.view().find(kNumbers);
+  if (at == std::string_view::npos) return static_cast<pid_t>(Value(status.view(), "\nPid:"));
+  const auto rest = status.view().substr(at + kNumbers.size());
+  const auto line = rest.substr(0, rest.find('\n'));
+  return static_cast<pid_t>(Number(line.substr(line.find_last_of('\t') + 1)));
+}
+
 bool Dying(const UniqueFd& task) noexcept {
   constexpr std::uint64_t kExiting = 0x4;  // of the kernel's flags of a task
   if ((StatOfTask(task).value_or(ProcStat{}).flags & kExiting) != 0) return true;

@@ -26,6 +26,8 @@ bool ThreadExists(pid_t pid, pid_t tid);
 
 UniqueFd OpenTask(pid_t pid, pid_t tid);  // not valid: there is no such thread, see errno
 std::optional<ProcStat> StatOfTask(const UniqueFd& task) noexcept;
+// The thread's number as it knows itself: in a container it is another one. 0: it is gone.
+pid_t NumberInside(const UniqueFd& task) noexcept;
 // It does not come back: it is on its way out, or a signal that ends it waits for it to run
 // (SIGKILL, which others become where they are fatal).
 bool Dying(const UniqueFd& task) noexcept;

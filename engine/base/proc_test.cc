@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -52,6 +53,29 @@ TEST(ProcTest, AZombieDoesNotRun) {
   const ChildProcess child([] {});
   EXPECT_TRUE(Eventually([&] { return !ProcessRuns(child.pid()); }));
   EXPECT_TRUE(StatOfProcess(child.pid()).has_value());
+}
+
+// As in a container, where the first process is 1.
+TEST(ProcTest, AThreadHasAnotherNumberInItsOwnNamespace) {
+  UNIS_NEED_ROOT();
+  void* const memory =
+      mmap(nullptr, sizeof(pid_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const inner = new (memory) std::atomic<pid_t>(0);
+  const ChildProcess outer([inner] {
+    if (unshare(CLONE_NEWPID) != 0) return;
+    const ChildProcess first;
+    *inner = first.pid();
+    pause();
+  });
+  ASSERT_TRUE(Eventually([&] { return *inner != 0; }));
+  const UniqueFd task = OpenTask(*inner, *inner);
+  ASSERT_TRUE(task.valid());
+  EXPECT_EQ(NumberInside(task), 1);
+  EXPECT_EQ(NumberInside(OpenTask(outer.pid(), outer.pid())), outer.pid());
+  EXPECT_EQ(NumberInside(UniqueFd()), 0);
+  kill(*inner, SIGKILL);
+  munmap(memory, sizeof(pid_t));
 }
 
 [[noreturn]] void SpinOnLastCpu(int policy, int priority) {

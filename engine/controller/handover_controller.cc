@@ -75,7 +75,7 @@ void HandoverController::LetRingsJoin(bool join, TaskIndex current) noexcept {
     State& state = states_[task];
     if (!state.has_rings) continue;
     if (state.in_line && !join) state.turns->SetBudget(0);
-    if (state.turn == nullptr) state.turn = state.turns->Of(tasks_[task]->tid());
+    if (state.turn == nullptr) state.turn = state.turns->Of(tasks_[task]->own_tid());
     state.in_line = join;
   }
   const bool any_in_line = std::ranges::any_of(states_, &State::in_line);
@@ -136,7 +136,7 @@ void HandoverController::BackToLine() noexcept {
 void HandoverController::FindPlaces() noexcept {
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     State& state = states_[task];
-    if (state.turns) state.turn = state.turns->Of(tasks_[task]->tid());
+    if (state.turns) state.turn = state.turns->Of(tasks_[task]->own_tid());
   }
   for (TaskIndex task = 0; task < tasks_.size(); ++task) {
     State& state = states_[task];

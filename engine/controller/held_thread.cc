@@ -63,6 +63,7 @@ absl::StatusOr<HeldThread> HeldThread::Take(std::string name, pid_t pid, pid_t t
   HeldThread held(std::move(name), pid, tid, *std::move(process), std::move(task));
   if (auto thread = Pidfd::OfThread(tid); thread.ok()) held.thread_ = *std::move(thread);
   auto status = held.ReadOriginal();
+  held.own_tid_ = NumberInside(held.task_);
   // Still alive: so what was opened and read by number since was its own.
   const auto stat = StatOfTask(held.task_);
   if (!stat || !held.alive()) return none();

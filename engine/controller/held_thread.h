@@ -59,6 +59,7 @@ class HeldThread {
   const std::string& name() const { return name_; }
   pid_t pid() const { return pid_; }
   pid_t tid() const { return tid_; }
+  pid_t own_tid() const { return own_tid_; }                // as it knows itself
   std::uint64_t start_time() const { return start_time_; }  // see ProcStat
   const Original& before() const { return before_; }        // when it was taken
 
@@ -113,6 +114,7 @@ class HeldThread {
   std::string name_;
   pid_t pid_;
   pid_t tid_;
+  pid_t own_tid_ = 0;
   std::uint64_t start_time_ = 0;
   Pidfd process_;
   std::optional<Pidfd> thread_;  // where the kernel has them

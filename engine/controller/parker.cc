@@ -14,7 +14,7 @@ Parker::Parker(const std::vector<HeldThread*>& tasks) {
   for (HeldThread* task : tasks) {
     auto turns = Turns::Find(task->pid());
     why_not_.Update(turns.status());
-    tasks_.push_back({.tid = task->tid(), .turns = turns.ok() ? *std::move(turns) : nullptr});
+    tasks_.push_back({.tid = task->own_tid(), .turns = turns.ok() ? *std::move(turns) : nullptr});
   }
 }
 
