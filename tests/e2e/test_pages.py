@@ -54,6 +54,14 @@ def test_kernel_devices(mine: Machine) -> None:
     mine.assert_clean()
 
 
+def test_containers(mine: Machine) -> None:
+    mine.directory.chmod(0o755)
+    said = follow(_DOCS / "containers.md", mine.directory)
+    assert said.count(" delivered + ") >= 2
+    assert "functions-image: macswap" in said
+    mine.assert_clean()
+
+
 def words_of(key: str, name: str) -> list[str]:
     """The command line of a line of the unit, for the instance called `name`."""
     unit = (_DOCS / "unis@.service").read_text()

@@ -280,6 +280,7 @@ OTHER: dict[type[BaseModel], Data] = {
         "user": "nobody",
         "capabilities": ["net_raw"],
         "namespace": "own",
+        "container": {},
         "offloads": ["rx-checksum"],
         "plugin": False,
         "env": {"A": "x"},

@@ -24,7 +24,7 @@ def function(directory: Path, **parts: object) -> ProgramPlan:
     program = ProgramPlan(
         name="a", program=directory / "p", words=("--rules", "rules"), drivers=("net_unis",),
         env={}, user=None, capabilities=(), yield_every=0, lcore_count=1, stdin=None,
-        terminal=False, cwd=directory,
+        terminal=False, cwd=directory, container=None,
     )  # fmt: skip
     return dataclasses.replace(program, **parts)  # type: ignore[arg-type]
 

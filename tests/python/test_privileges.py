@@ -57,6 +57,7 @@ def function(folder: Path) -> FunctionPlan:
     return FunctionPlan(
         name="a", program=folder, drivers=(), lcore_count=1, argv=(), argv_beside=(), words=(),
         cpu=1, lcores="1@1", group="own", file_prefix="x", env={}, user="nobody", capabilities=(),
+        container=None,
         stdin=None, terminal=False, namespace=None, folder=folder, cwd=folder,
         cost_ns=None, yield_every=0, may_sleep=True, restart="never",
         kernel=Kernel(),

@@ -26,6 +26,7 @@ from unis.chain.values import (
     Ipv4Prefix,
     Lead,
     MaxDelay,
+    MountWords,
     Name,
     Offload,
     Origin,
@@ -246,6 +247,18 @@ class Defaults(Part):
     namespace: Namespace = "host"
 
 
+class Container(Part):
+    """The container that a function runs in; made by crun, and gone with the function's process."""
+
+    image: str | None = Field(default=None, min_length=1)
+    """Folder of an OCI image layout, as `unis image` makes it, or of a root file system, relative
+    to the chain file; `program` is in it. Default: the program of this machine, with nothing but
+    the libraries that it needs."""
+    mounts: list[MountWords] = Field(default=[])
+    """What it sees of this machine beside the folder of the chain file: `FROM:TO`, read-only, or
+    `FROM:TO:rw`; FROM is relative to the chain file."""
+
+
 class Function(Part):
     """A network function: a program that forwards packets between DPDK ports. It runs once and may
     serve several chains.
@@ -281,6 +294,9 @@ class Function(Part):
     """Number of bursts after which it yields under policy cooperative; 0: never."""
     user: User | None = None
     """User that it runs as; requires memifs. Default: root."""
+    container: Container | None = None
+    """`container: {}` runs it in a container: with processes, files and hardware of this machine
+    out of its sight. Its links are memifs by default."""
     capabilities: list[Capability] = Field(default=[])
     """Capabilities of it and of the processes that it starts, such as `net_raw`. Default: none."""
     namespace: Namespace | None = None

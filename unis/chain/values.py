@@ -41,6 +41,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kMG]?)(pps|bps)")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|μs|ms|s)")  # both signs of micro
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
+# Of this machine, and in the container: no component of the latter is `..`.
+_MOUNT = re.compile(r"[^:\x00]+:/(?!\.\.(?:/|:|$))(?:[^:\x00/]|/(?!\.\.(?:/|:|$)))+(?::rw)?")
 # As capabilities(7) has them, without CAP_.
 _CAPABILITY_NAMES = """
     audit_control audit_read audit_write block_suspend bpf checkpoint_restore chown dac_override
@@ -191,6 +193,15 @@ def _stdin(value: str) -> str:
     return value
 
 
+def _mount(value: object) -> object:
+    if not isinstance(value, str) or not _MOUNT.fullmatch(value):
+        raise wrong(
+            f"invalid mount `{value}`; expected FROM:TO or FROM:TO:rw, where TO is a path from / "
+            "in the container"
+        )
+    return value
+
+
 def _user(value: object) -> object:
     if not isinstance(value, str) or not _USER.fullmatch(value):
         raise wrong(f"invalid user `{value}`; expected a name that `getent passwd` shows")
@@ -250,6 +261,7 @@ Variable = Annotated[str, AfterValidator(_variable), _pattern(_VARIABLE.pattern)
 Stdin = Annotated[
     str, AfterValidator(_stdin), WithJsonSchema({"type": "string", "maxLength": _LONGEST_STDIN})
 ]
+MountWords = Annotated[str, BeforeValidator(_mount), _pattern(_MOUNT.pattern)]
 User = Annotated[str, BeforeValidator(_user), _pattern(_USER.pattern)]
 Ipv4Prefix = Annotated[str, BeforeValidator(_prefix), _pattern("[0-9.]+(/[0-9]{1,2})?")]
 Rate = Annotated[str, BeforeValidator(_rate), _pattern(f"(max|{_RATE.pattern})")]

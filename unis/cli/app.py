@@ -23,6 +23,7 @@ _COMMANDS = {
     "attach": ("attach_commands", "attach", _RUN),
     "detach": ("attach_commands", "detach", _RUN),
     "policy": ("run_commands", "policy", _RUN),
+    "image": ("image_command", "image", _RUN),
     "config": ("config_command", "config", _RUN),
     "ps": ("look_commands", "ps", _LOOK),
     "top": ("look_commands", "top", _LOOK),

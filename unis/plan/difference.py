@@ -19,6 +19,7 @@ _STARTED_WITH = {
     "terminal": "its terminal",
     "env": "its environment",
     "user": "its user",
+    "container": "its container",
     "capabilities": "its capabilities",
     "cwd": "the folder of the chain file",
     "namespace": "its network namespace",

@@ -14,6 +14,7 @@ from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine.limits import broken
 from unis.plan import dma
+from unis.plan.containers import with_folders
 from unis.plan.cpus import assign
 from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import (
@@ -213,8 +214,15 @@ class _PlanBuilder:
             devices=devices,
         )
         beside = replace(start, lcores=self._lcores(first, function.lcores, self.platform[0]))
+        handed = [link for link in self.named.plans() if link.name in {port.rx for port in ports}]
+        container = with_folders(
+            program.container,
+            self.programs.folders.get(name),
+            self.places.port_plugin.parent,
+            handed,
+        )
         return FunctionPlan(
-            **vars(program),
+            **vars(replace(program, container=container)),
             argv=tuple(arguments(function, kind.eal(start), start, cpu)),
             argv_beside=tuple(arguments(function, kind.eal(beside), beside, cpu)),
             cpu=cpu,

@@ -17,6 +17,8 @@ from unis.chain.graph import Graph
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, Function, PcapSource
 from unis.chain.problem import Problem
+from unis.container.model import ContainerPlan
+from unis.plan.containers import container_plan, container_problems, program_in
 from unis.plan.wiring import PortPlace, Wiring
 from unis.workload import OFFLOADS, Start
 
@@ -57,6 +59,7 @@ class ProgramPlan:
     stdin: str | None  # said to it, and then kept open; None: it has none
     terminal: bool  # its input and output are one, into which stdin is typed
     cwd: Path
+    container: ContainerPlan | None  # None: it runs in none
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Programs:
 
     found: tuple[ProgramPlan, ...]  # of the functions whose programs are there
     file: ChainFile  # with its settings resolved: a controller that these programs can have
-    folders: Mapping[str, Path]  # of functions that run as another user
+    folders: Mapping[str, Path]  # of functions that run as another user, or in a container
     notes: tuple[str, ...]
     problems: tuple[Problem, ...]
 
@@ -75,7 +78,7 @@ def look_at_programs(chain: LoadedChain, wiring: Wiring, below: Path) -> Program
     file, graph = chain.file, chain.graph
     planned = [_program(chain, wiring, name) for name in graph.functions]
     found = tuple(program for program in planned if program)
-    problems = [*user_problems(file, wiring)]
+    problems = [*user_problems(file, wiring), *container_problems(file, wiring, chain.directory)]
     for name, function in graph.functions.items():
         problems += _place_problems(name, function, len(wiring.ports[name]))
     problems += _file_problems(chain)
@@ -154,13 +157,13 @@ def capabilities(function: Function, ports: Iterable[str] = ()) -> tuple[str, ..
 
 
 def user_folders(file: ChainFile, below: Path) -> dict[str, Path]:
-    """Of each function that runs as another user, the folder that only this user may enter. No name
-    of a run or function has a dot.
+    """Of each function that runs as another user, the folder that only this user may enter; of one
+    in a container, the folder that it sees of the run. No name of a run or function has a dot.
     """
     return {
         name: below / f"{file.name}.{name}"
         for name in file.functions
-        if other_user(file.function(name)) is not None
+        if other_user(file.function(name)) is not None or file.function(name).container
     }
 
 
@@ -251,6 +254,11 @@ def _has_places(words: Sequence[str]) -> bool:
     return any(_EAL in word or _PLACE.search(word) for word in words)
 
 
+def in_image(function: Function) -> bool:
+    """Whether its program is one of an image, not of this machine."""
+    return function.container is not None and function.container.image is not None
+
+
 def _place_problems(name: str, function: Function, ports: int) -> Iterator[Problem]:
     """Commands that name what they do not have, or leave out what their offloads need."""
     words = (function.command or [])[1:]
@@ -317,7 +325,10 @@ def _driver(port: PortPlace) -> str:
 
 def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | None:
     function = chain.graph.functions[name]
-    program = find_program(function.executable, chain.directory)
+    if in_image(function):
+        program = program_in(function, chain.directory)
+    else:
+        program = find_program(function.executable, chain.directory)
     if program is None:
         return None
     kinds = [links.KINDS[port.kind] for port in wiring.ports[name]]
@@ -337,6 +348,7 @@ def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | Non
         stdin=None if function.command is None else function.stdin or "",
         terminal=function.terminal,
         cwd=chain.directory,
+        container=container_plan(function, chain.directory),
     )
 
 
@@ -352,6 +364,8 @@ def _controller(chain: LoadedChain) -> str:
 def _file_problems(chain: LoadedChain) -> list[Problem]:
     found: dict[str, Problem] = {}
     for name, function in chain.file.functions.items():
+        if in_image(function):
+            continue
         if sentence := program_problem(function.executable, chain.directory):
             key = "program" if function.program else "command"
             found.setdefault(sentence, Problem(("functions", name, key), sentence))

@@ -319,13 +319,14 @@ def programs_for(kinds: Iterable[str]) -> list[GroupName]:
 
 def _group(file: ChainFile, graph: Graph, function: str) -> GroupName:
     """The kind of a function's program: what can open the links that are stated for it (where
-    nothing opens all, which is an error, the first); else a command is of a group of its own, and
-    all else of the engine's.
+    nothing opens all, which is an error, the first); else a command, or a program in a container,
+    is of a group of its own, and all else of the engine's.
     """
     stated = [link.kind for link in file.links if link.to == function]
     if stated:
         return (programs_for(stated) or programs_for(stated[:1]))[0]
-    return "engine" if graph.functions[function].command is None else "own"
+    program = graph.functions[function]
+    return "engine" if program.command is None and program.container is None else "own"
 
 
 def ways(graph: Graph, function: str, *, duplex: bool) -> dict[str, Way]:

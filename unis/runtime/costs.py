@@ -110,7 +110,7 @@ def cost_key(function: ProgramPlan, shares: Mapping[int, int]) -> str:
 
     OSError if the program cannot be read, or was removed meanwhile.
     """
-    digest = hashlib.sha256(function.program.read_bytes() if function.program else b"")
+    digest = hashlib.sha256(_program(function))
     for part in (
         *function.words,  # EAL's carry names of the run, but for the kind of the ports
         *function.drivers,
@@ -128,6 +128,16 @@ def cost_key(function: ProgramPlan, shares: Mapping[int, int]) -> str:
     for argument in [*function.words, *_followed(function)]:
         digest.update(_content(function.cwd / argument.rpartition("=")[2]))
     return digest.hexdigest()
+
+
+def _program(function: ProgramPlan) -> bytes:
+    """What tells a program from another. A root file system has no digest: its program is read."""
+    container = function.container
+    if container and container.digest:
+        return f"{container.digest} {function.program}".encode()
+    if container and container.image:
+        return _content(container.image / str(function.program).lstrip("/"))
+    return function.program.read_bytes()
 
 
 def _followed(function: ProgramPlan) -> list[str]:

@@ -45,6 +45,7 @@ class RunDirectory:
         self.held = path / "held"  # which threads unisd holds, for the guard
         self.lock = path / "lock"  # held by whoever undoes the run
         self.links = path / "links"  # sockets over which functions connect
+        self.crun = path / "crun"  # what crun notes of containers
 
     def requests(self, run_id: str) -> Path:
         """Where the supervisor listens while the chains run.
@@ -56,6 +57,10 @@ class RunDirectory:
     def function_log(self, function: str) -> Path:
         """What a function says; no name of a function has a dot."""
         return self.path / f"function.{function}.log"
+
+    def container(self, function: str) -> Path:
+        """The bundle of a function's container."""
+        return self.path / "containers" / function
 
     def logs(self) -> list[Path]:
         """Every log, the launcher's first. NotAllowedError: they are not ours to read."""
@@ -80,7 +85,8 @@ class RunDirectory:
         for socket in self.path.glob("*.sock"):
             socket.unlink(missing_ok=True)
         self.held.unlink(missing_ok=True)
-        shutil.rmtree(self.links, ignore_errors=True)
+        for folder in (self.links, self.crun, self.path / "containers"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def read(self) -> RunState | None:
         """The state; None if there is none. NotAllowedError: it is not ours to read."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unis import workload
+from unis.runtime import contained
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
 from unis.runtime.orphans import mark_of, orphans
@@ -130,6 +131,8 @@ def end_functions(run: Run, names: Collection[str], patience: float = _PATIENCE)
         plan = run.plan.function(name)
         for folder in workload.KINDS[plan.group].leaves(plan.file_prefix):
             problems += remove_tree(DPDK_RUNTIME / folder)
+        if plan.container:
+            problems += contained.remove(run.directory, name)
     return problems
 
 

@@ -26,6 +26,15 @@ class Rights:
     capabilities: Sequence[str] = ()  # as capabilities(7) has them, without CAP_
     folder: Path | None = None  # the user's own, for what DPDK makes at run time
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What another user's program is told of its user; nothing of root's."""
+        if self.user is None:
+            return {}
+        home = account_of(self.user).pw_dir
+        own = {"HOME": home, "USER": self.user, "LOGNAME": self.user}
+        return {**own, **({"XDG_RUNTIME_DIR": str(self.folder)} if self.folder else {})}
+
     def before(self, env: Mapping[str, str]) -> list[str]:
         """Put before a command line that root starts. As another user the program gets `env` and
         nothing else; as root it has it already.
@@ -37,8 +46,6 @@ class Rights:
             return ["setpriv", *limits, "--"]
         account = account_of(self.user)
         limits += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
-        own = {"PATH": PATH, "HOME": account.pw_dir, "USER": self.user, "LOGNAME": self.user}
-        if self.folder:
-            own["XDG_RUNTIME_DIR"] = str(self.folder)
-        words = [f"{key}={value}" for key, value in {**own, **env}.items()]
+        own = {"PATH": PATH, **self.environment, **env}
+        words = [f"{key}={value}" for key, value in own.items()]
         return ["setpriv", *limits, f"--ambient-caps={named}", "--", "env", "-i", *words]

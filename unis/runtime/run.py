@@ -15,7 +15,7 @@ from unis.engine.client import EngineClient, EngineError
 from unis.errors import UnisError
 from unis.plan.model import FunctionPlan, Plan
 from unis.plan.wiring import POLLING_POLICIES, waiting_refused
-from unis.runtime import child
+from unis.runtime import child, contained
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Child, Command, Process
 from unis.runtime.costs import Cost, remember_switch
@@ -26,7 +26,7 @@ from unis.runtime.interrupts import Interrupts
 from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of
 from unis.runtime.privileges import Rights
 from unis.runtime.process import children
-from unis.runtime.state import Phase, RunState
+from unis.runtime.state import RUN_MARK, Phase, RunState
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import Policy
 from unis.v1.engine_pb2 import ControllerKind
@@ -177,22 +177,28 @@ class Run:
 
     def start_function(self, function: FunctionPlan, argv: Sequence[str]) -> Child:
         """Starts the process of a function; while the run starts, its death ends the run."""
-        command = Command(
-            [str(function.program), *argv],
-            env={**function.env, FUNCTION_MARK: self._mark(function.name)},
-            cwd=function.cwd,
-            rights=Rights(function.user, function.capabilities, function.folder),
-            stdin=function.stdin,
-            terminal=function.terminal,
-            namespace=function.namespace,
-        )
-        started = child.start(
-            f"function {function.name}",
-            command,
-            self.directory.function_log(function.name),
-            self.state.run_id,
-            leaf=self.leaf,
-        )
+        marks = {RUN_MARK: self.state.run_id, FUNCTION_MARK: self._mark(function.name)}
+        if function.container:
+            started = contained.start(
+                function, function.container, argv, self.directory, marks, self.leaf
+            )
+        else:
+            command = Command(
+                [str(function.program), *argv],
+                env={**function.env, **marks},
+                cwd=function.cwd,
+                rights=Rights(function.user, function.capabilities, function.folder),
+                stdin=function.stdin,
+                terminal=function.terminal,
+                namespace=function.namespace,
+            )
+            started = child.start(
+                f"function {function.name}",
+                command,
+                self.directory.function_log(function.name),
+                self.state.run_id,
+                leaf=self.leaf,
+            )
         self.functions[function.name] = started
         self._coming.add(function.name)
         return started

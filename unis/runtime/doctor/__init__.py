@@ -19,7 +19,8 @@ def examine() -> list[Finding]:
         machine.tsc(), machine.transparent_hugepages(), machine.governor(), machine.smt(),
         machine.timers(),
         caches.isolation(found), caches.dma(found),
-        software.dpdk(), software.mempool_handler(), *software.link_kinds(), software.build(),
+        software.dpdk(), software.mempool_handler(), *software.link_kinds(), software.containers(),
+        software.build(),
         runs.lcore_clashes(),
         *runs.runs(),
     ]  # fmt: skip

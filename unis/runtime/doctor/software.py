@@ -52,6 +52,14 @@ def link_kinds() -> Iterator[Finding]:
             yield note(f"links: {kind.name}", lacking, meaning)
 
 
+def containers() -> Finding:
+    """Can functions run in containers?"""
+    if found := shutil.which("crun"):
+        return fine("containers", found)
+    meaning = "functions with `container` do not start"
+    return note("containers", "no crun", meaning, "apt-get install crun")
+
+
 def build() -> Finding:
     """Is UNiS built?"""
     try:
