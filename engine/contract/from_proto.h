@@ -25,6 +25,7 @@ inline SchedulerSettings FromProto(const v1::SchedulerSettings& proto) {
   settings.platform_nap = static_cast<Nanoseconds>(proto.platform_nap_ns());
   settings.budget = proto.quota();
   if (proto.has_ring_turn_ns()) settings.ring_turn = static_cast<Nanoseconds>(proto.ring_turn_ns());
+  settings.keep_order = proto.keep_order();
   if (proto.has_slice_factor()) settings.slice_factor = proto.slice_factor();
   return settings;
 }

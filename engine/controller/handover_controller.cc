@@ -51,13 +51,26 @@ absl::Status HandoverController::Release() {
 // Who is raised goes behind those that are.
 bool HandoverController::Start(CoreIndex, TaskIndex first) noexcept {
   if (!states_[first].in_line && !Raise(first)) return false;
-  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+  // Until all others are in line it has its turn, or they would yield to each other meanwhile.
+  if (states_[first].in_line && !SetPriority(first, kFoot)) return false;
+  for (std::size_t i = 1; i <= tasks_.size(); ++i) {
     const auto task = static_cast<TaskIndex>((first + i) % tasks_.size());
     if (!states_[task].in_line) continue;
-    if (!SetPriority(task, kInLine) && i == 0) return false;
+    (void)SetPriority(task, kInLine);
     TakeIn(task);
   }
   return true;
+}
+
+// `first` has its turn until the others are in order. A thread whose priority falls comes before
+// those that have it already.
+void HandoverController::PutInOrder(TaskIndex first) noexcept {
+  if (above_ || !states_[first].in_line || !SetPriority(first, kFoot)) return;
+  for (std::size_t i = 1; i < tasks_.size(); ++i) {
+    const auto task = static_cast<TaskIndex>((first + i) % tasks_.size());
+    if (states_[task].in_line) (void)GoToEnd(task);
+  }
+  (void)SetPriority(first, kInLine);
 }
 
 // It has turns in the line from now on.
@@ -180,6 +193,14 @@ bool HandoverController::AnyInTurn(CoreIndex) noexcept {
 bool HandoverController::InTurn(TaskIndex task) const noexcept {
   const unis_turn* const turn = states_[task].turn;
   return turn != nullptr && Load(turn->passed) != Load(turn->began);
+}
+
+// The thread writes `before` first: one that begins a turn meanwhile tells two equal times.
+YieldingTasks::TurnTimes HandoverController::LastTurns(TaskIndex task) const noexcept {
+  const unis_turn* const turn = states_[task].turn;
+  if (turn == nullptr) return {};
+  const std::uint64_t last = __atomic_load_n(&turn->began_at, __ATOMIC_ACQUIRE);
+  return {.last = last, .before = __atomic_load_n(&turn->began_before, __ATOMIC_ACQUIRE)};
 }
 
 bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {

@@ -48,6 +48,8 @@ class HandoverController final : public TaskController, public YieldingTasks {
     return states_[task].turns != nullptr && states_[task].turn == nullptr;
   }
   void LetRingsJoin(bool join, TaskIndex current) noexcept override;
+  TurnTimes LastTurns(TaskIndex task) const noexcept override;
+  void PutInOrder(TaskIndex first) noexcept override;
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
   void RequestYield(TaskIndex task) noexcept override;
   void Grant(TaskIndex task, std::uint32_t packets) noexcept override;

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/controller/scheduling_for_test.h"
@@ -42,6 +45,55 @@ TEST_F(HandoverControllerTest, TasksTakeTurnsByThemselves) {
       std::minmax({controller->TurnsOf(0), controller->TurnsOf(1), controller->TurnsOf(2)});
   EXPECT_LE(most - least, 2u) << "they go round";
   for (TaskIndex task = 0; task < 3; ++task) EXPECT_TRUE(controller->SupportsYield(task));
+}
+
+// Of the last round, by when turns began; empty: the line moved meanwhile.
+std::vector<TaskIndex> OrderOf(const HandoverController& controller, TaskIndex tasks) {
+  std::vector<std::pair<std::uint64_t, TaskIndex>> turns;
+  for (TaskIndex task = 0; task < tasks; ++task)
+    turns.emplace_back(controller.LastTurns(task).last, task);
+  std::ranges::sort(turns);
+  std::vector<TaskIndex> order;
+  for (const auto& [began, task] : turns) {
+    order.push_back(task);
+    if (began <= controller.LastTurns(turns.back().second).before) return {};
+  }
+  std::ranges::rotate(order, std::ranges::find(order, TaskIndex{0}));
+  return order;
+}
+
+// Two rounds of the line.
+bool GoesRound(HandoverController& controller) {
+  const std::uint64_t began = controller.TurnsOf(0);
+  return Eventually([&] {
+    (void)controller.CurrentTurn(0);
+    return controller.TurnsOf(0) >= began + 3;
+  });
+}
+
+TEST_F(HandoverControllerTest, TheLineBeginsInTheOrderOfTheTasksAndIsPutBackIntoIt) {
+  constexpr TaskIndex kTasks = 6;
+  const std::vector<TaskIndex> in_order = {0, 1, 2, 3, 4, 5}, reverse = {0, 5, 4, 3, 2, 1};
+  TurnTakers takers(Kinds(kTasks, Kind::kTakesTurns));
+  const auto tasks = takers.tasks();
+  auto controller = Made(takers);
+  ASSERT_TRUE(controller->Acquire().ok());
+  ASSERT_TRUE(controller->Start(0, 2));
+  EXPECT_TRUE(Eventually([&] { return OrderOf(*controller, kTasks) == in_order; }));
+  for (int time = 0; time < 20; ++time) {
+    // As wake-ups may leave it.
+    ASSERT_TRUE(Eventually([&] {
+      for (TaskIndex task = kTasks; task-- > 0;) {
+        EXPECT_TRUE(tasks[task]->SetPriority(HandoverController::kWaiting));
+        EXPECT_TRUE(tasks[task]->SetPriority(HandoverController::kInLine));
+      }
+      return GoesRound(*controller) && OrderOf(*controller, kTasks) == reverse;
+    }));
+    ASSERT_TRUE(Eventually([&] {
+      if (const auto turn = controller->CurrentTurn(0)) controller->PutInOrder(turn->task);
+      return GoesRound(*controller) && OrderOf(*controller, kTasks) == in_order;
+    }));
+  }
 }
 
 // As it is where nobody has work: a look finds no turn under way, and the line goes on all the

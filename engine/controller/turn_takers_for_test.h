@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/futex.h>
+#include <rte_cycles.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -120,6 +121,11 @@ class TurnTakers {
     const std::uint64_t wanted = slots_[i].count.load() + more;
     return Eventually([&] { return slots_[i].count.load() >= wanted; });
   }
+  static void Begin(unis_turn& turn) {
+    __atomic_store_n(&turn.began_before, turn.began_at, __ATOMIC_RELAXED);
+    __atomic_store_n(&turn.began_at, rte_rdtsc(), __ATOMIC_RELEASE);
+    __atomic_store_n(&turn.began, turn.began + 1, __ATOMIC_RELEASE);
+  }
   static void Child(Slot* slot, Slot* beside, Kind kind) {
     alarm(5);
     cpu_set_t set;
@@ -152,7 +158,7 @@ class TurnTakers {
       if (const std::uint32_t rest = __atomic_load_n(&turn.rest, __ATOMIC_RELAXED); rest != 0) {
         __atomic_store_n(&turn.passed, turn.began, __ATOMIC_RELEASE);
         syscall(SYS_futex, &turn.rest, FUTEX_WAIT, rest, nullptr, nullptr, 0);
-        __atomic_store_n(&turn.began, turn.began + 1, __ATOMIC_RELEASE);
+        Begin(turn);
       }
       const std::uint32_t quota = __atomic_load_n(&turns->quota, __ATOMIC_RELAXED);
       if (quota == 0) continue;
@@ -164,7 +170,7 @@ class TurnTakers {
       taken = 0;
       __atomic_store_n(&turn.passed, turn.began, __ATOMIC_RELEASE);
       sched_yield();
-      __atomic_store_n(&turn.began, turn.began + 1, __ATOMIC_RELEASE);
+      Begin(turn);
     }
   }
 

@@ -186,6 +186,9 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     out.set_rests(seen.parks);
     out.set_wakes(seen.wakes);
     out.set_wake_delay_ns(static_cast<std::uint64_t>(seen.wake_delay));
+    out.set_order_seen(seen.yields_seen);
+    out.set_out_of_order(seen.yields_out_of_order);
+    out.set_order_repairs(seen.order_repairs);
     out.set_resting(seen.parked);
     out.set_quota(seen.budget);
     out.set_switch_ns(static_cast<std::uint64_t>(seen.switch_ns));

@@ -61,6 +61,14 @@ class YieldingTasks {
   // is in the order of the tasks, and begins behind `current`, the task that runs. Joining twice
   // makes the line anew.
   virtual void LetRingsJoin(bool, TaskIndex) noexcept {}
+  // When `task` began its last two turns, on a clock of the core's tasks. `last` 0: not known.
+  struct TurnTimes {
+    std::uint64_t last = 0, before = 0;
+  };
+  virtual TurnTimes LastTurns(TaskIndex) const noexcept { return {}; }
+  // The line is in the order of the tasks from now on, and begins with `first`, which has its turn;
+  // where that has just ended, a task may be at another place.
+  virtual void PutInOrder(TaskIndex /*first*/) noexcept {}
   // Turns that `task` has begun, as CurrentTurn() has seen them.
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
   // `task` yields when it polls next. No system call.

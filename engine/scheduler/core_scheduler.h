@@ -29,6 +29,10 @@ struct CoreStatistics {
   std::uint64_t parks = 0;            // times that all tasks were parked
   std::uint64_t wakes = 0;            // of tasks that sleep between packets; each ran them once
   Nanoseconds wake_delay = 0;         // that the first packets had waited then, at most; the sum
+  // Yields of a task to another that were seen, where three or more take turns: a part of all.
+  std::uint64_t yields_seen = 0;
+  std::uint64_t yields_out_of_order = 0;  // of those: to another than the next of the chain
+  std::uint64_t order_repairs = 0;        // times that tasks were put back into their order
 
   // The schedulers of a core one after the other: counters add up, and what is now is that of
   // `later`.
@@ -41,6 +45,9 @@ struct CoreStatistics {
     parks += before.parks;
     wakes += before.wakes;
     wake_delay += before.wake_delay;
+    yields_seen += before.yields_seen;
+    yields_out_of_order += before.yields_out_of_order;
+    order_repairs += before.order_repairs;
   }
 };
 

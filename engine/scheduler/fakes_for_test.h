@@ -119,6 +119,12 @@ struct FakeController final : ProcessController, YieldingTasks {
       if (join) in_line.push_back(task);
     }
   }
+  TurnTimes LastTurns(TaskIndex task) const noexcept override {
+    return task < turn_times.size() ? turn_times[task] : TurnTimes{};
+  }
+  void PutInOrder(TaskIndex first) noexcept override { put_in_order.push_back(first); }
+  std::vector<TurnTimes> turn_times;    // per task
+  std::vector<TaskIndex> put_in_order;  // who was first, each time
   void RequestYield(TaskIndex task) noexcept override { asked.push_back(task); }
   void Grant(TaskIndex task, std::uint32_t packets) noexcept override { granted[task] = packets; }
   std::map<TaskIndex, std::uint32_t> granted;

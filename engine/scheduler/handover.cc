@@ -30,6 +30,7 @@ Handover::Handover(const SchedulerSettings& settings, const TaskSet& set, CoreIn
     : AlgorithmOne(settings, set, core, costs, monitor, timer, controller, observer),
       yielding_(*controller.yielding()),
       short_rests_(tasks_, parking_, controller),
+      order_(tasks_, yielding_),
       rings_(tasks_, yielding_),
       grants_(set.divides),
       circular_(set.circular),
@@ -145,6 +146,7 @@ bool Handover::Decide(Nanoseconds now) noexcept {
 // True: they go on resting. A trace sees the turns in between.
 bool Handover::LookWhileResting(Nanoseconds now) noexcept {
   const auto turn = yielding_.CurrentTurn(core());
+  order_.Look(false, current_, now);  // those that are woken are woken in order
   const bool rest = short_rests_.Look(turn.has_value(), now);
   if (turn && (IsTraced() || !rest)) OnTurn(*turn, now);
   if (rest) {
@@ -165,6 +167,7 @@ bool Handover::Watch(Nanoseconds now) noexcept {
     const auto turn = yielding_.CurrentTurn(core());
     FollowLine(turn, now);
     turn_seen = turn && turn->begun;
+    if (!rings_.joined()) order_.Look(settings().keep_order, current_, now);
     if (grants_) GrantRoom(now);
     shares_.Look(current_);
     if (now >= settled_) costs_.Look(current_, now);
@@ -297,6 +300,9 @@ CoreStatistics Handover::statistics() const noexcept {
   statistics.wakes = short_rests_.wakes();
   statistics.wake_delay = short_rests_.wake_delay();
   statistics.sends_by_timer = short_rests_.sends_by_timer();
+  statistics.yields_seen = order_.seen();
+  statistics.yields_out_of_order = order_.out_of_order();
+  statistics.order_repairs = order_.repairs();
   if (short_rests_.active()) {
     statistics.parked = true;
     statistics.current.reset();

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "engine/scheduler/algorithm_one.h"
+#include "engine/scheduler/line_order.h"
 #include "engine/scheduler/line_search.h"
 #include "engine/scheduler/ring_line.h"
 #include "engine/scheduler/short_rests.h"
@@ -73,6 +74,7 @@ class Handover final : public AlgorithmOne {
 
   YieldingTasks& yielding_;
   ShortRests short_rests_;
+  LineOrder order_;
   RingLine rings_;
   LineSearch search_;
   bool any_yields_ = false, all_yield_ = false;

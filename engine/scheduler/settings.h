@@ -48,6 +48,9 @@ struct SchedulerSettings {
   // Threads that poll only rings inside their program have turns this long in the line. 0: they are
   // not in line; absent: as passes more packets (line_search.h).
   std::optional<Nanoseconds> ring_turn;
+  // Tasks that yield by themselves are put back into the order of the chains where they have left
+  // it (line_order.h).
+  bool keep_order = false;
   // Slices are so many times as long as costs and γ say: what wrong costs do (section 5.7).
   double slice_factor = 1;
 

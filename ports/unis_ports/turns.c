@@ -56,6 +56,8 @@ static __thread struct turn self;
 static void turn_begin(struct unis_turn *shm) {
   uint32_t next = shm->began + 1;
 
+  __atomic_store_n(&shm->began_before, shm->began_at, __ATOMIC_RELAXED);
+  __atomic_store_n(&shm->began_at, rte_rdtsc(), __ATOMIC_RELEASE);
   /* 0 says nothing in `leave`. */
   __atomic_store_n(&shm->began, next == 0 ? 1 : next, __ATOMIC_RELEASE);
 }

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define UNIS_TURNS_FILE "unis_turns" /* name of the memfd */
-#define UNIS_TURNS_VERSION 2
+#define UNIS_TURNS_VERSION 3
 #define UNIS_TURNS_THREADS 32
 /* A grant: its number, which is another than that of the one before, and packets. */
 #define UNIS_GRANT_MOST 0xfffffu /* packets */
@@ -39,7 +39,10 @@ struct unis_turn {
   int32_t tid;     /* 0: nobody's yet */
   uint32_t began;  /* turns begun; wraps */
   uint32_t passed; /* `began` of the last turn that was passed on */
-  uint32_t unused[13];
+  uint32_t unused;
+  uint64_t began_at;     /* when the last turn began (TSC) */
+  uint64_t began_before; /* and the one before; written first */
+  uint32_t unused_too[8];
   /* Written by the engine. */
   uint32_t leave; /* the turn to be passed on at its next poll; 0: none */
   uint32_t rest;  /* to sleep while this stands here; 0: no. Changes when it is renewed */

@@ -58,6 +58,51 @@ def test_third_party_programs_hand_the_cpu_over(machine: Machine) -> None:
     machine.assert_clean()
 
 
+def order_of_switches(machine: Machine) -> tuple[int, int, int]:
+    """Of the functions' CPU so far: switches seen, those out of order, repairs."""
+    (core,) = machine.ps()["stats"]["cores"]
+    return core["order_seen"], core["out_of_order"], core["order_repairs"]
+
+
+def reverse_the_line(machine: Machine) -> None:
+    """As wake-ups may leave it: each function goes to the end of the line, the last one first."""
+    for function in reversed(machine.ps()["stats"]["functions"]):
+        for priority in (1, 2):
+            os.sched_setparam(function["tid"], os.sched_param(priority))
+
+
+def test_functions_that_left_the_order_of_their_chain_are_put_back(machine: Machine) -> None:
+    functions = {name: macswap() for name in "abcdef"}
+    polling = {"max_delay_us": 0, "idle_us": 0}
+
+    def out_of_order(keep: bool) -> tuple[float, int]:
+        """The share of the switches of a while, and repairs, where the line was reversed before."""
+        scheduler = {**HANDOVER, **polling, "keep_order": keep}
+        file = machine.chain_file(functions, scheduler=scheduler, traffic={"rate": "100kpps"})
+        machine.unis("apply", str(file))
+        earlier = order_of_switches(machine)[2]
+        reverse_the_line(machine)
+        machine.wait_for(
+            lambda: not keep or order_of_switches(machine)[2] > earlier, "the line is put in order"
+        )
+        before = order_of_switches(machine)
+        machine.wait_for(
+            lambda: order_of_switches(machine)[0] > before[0] + 1000, "switches are seen"
+        )
+        seen, wrong, repairs = order_of_switches(machine)
+        return (wrong - before[1]) / (seen - before[0]), repairs - earlier
+
+    file = machine.chain_file(functions, scheduler=HANDOVER | polling, traffic={"rate": "100kpps"})
+    machine.up(file)
+    assert_delivers_more_than(machine, 10_000)
+    left, repairs = out_of_order(keep=False)
+    assert left > 0.5
+    assert repairs == 0
+    put_back, repairs = out_of_order(keep=True)
+    assert put_back < 0.1
+    assert repairs > 0
+
+
 def packets_of_turns(machine: Machine) -> list[int]:
     """Of function b, for each turn of a while in which it took more than a burst.
 

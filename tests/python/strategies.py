@@ -72,6 +72,7 @@ SCHEDULERS = maybe(
     theta_max=st.integers(101, 4000),
     interval_us=st.floats(min_value=1, max_value=100),
     occupancy=st.booleans(),
+    keep_order=st.booleans(),
     lead_us=st.one_of(st.just("auto"), st.floats(min_value=0, max_value=50)),
     max_wait_us=st.integers(0, 10_000),
     cost=st.sampled_from(["online", "static"]),

@@ -295,6 +295,7 @@ OTHER: dict[type[BaseModel], Data] = {
         "theta_max": 700,
         "interval_us": 3,
         "occupancy": False,
+        "keep_order": False,
         "lead_us": 3,
         "max_wait_us": 700,
         "max_delay_us": 50,

@@ -179,12 +179,15 @@ def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_and_delays_
     cores += [
         pb.CoreStats(cpu=4, wakes=20, wake_delay_ns=1_840_000),
         pb.CoreStats(cpu=5, sends_by_timer="l2fwd"),
+        pb.CoreStats(cpu=6, order_seen=4000, out_of_order=360),
+        pb.CoreStats(cpu=7, order_seen=4000, out_of_order=20),
     ]
     assert [line.plain for line in about_cpus(pb.Stats(cores=cores))] == [
         "CPU 1 is never idle: ids may not sleep",
         "CPU 3: turns of up to 1448 packets",
         "CPU 4: first packets waited 92 µs for functions that slept, on average",
         "CPU 5: functions poll, because l2fwd sends packets by a timer",
+        "CPU 6: 9% of 4,000 switches that were seen were out of the order of the chain",
     ]
     before = pb.Stats(cores=[pb.CoreStats(cpu=4, wakes=10, wake_delay_ns=1_340_000)])
     lines = [line.plain for line in about_cpus(pb.Stats(cores=cores), before)]

@@ -182,6 +182,9 @@ class SchedulerPart(Part):
     """Functions that hand the CPU over sleep between packets: until a quarter of a link is full, or
     a packet has waited this long, µs; 0: they poll while packets come. `auto`: a tenth of the
     shortest latency goal by the number of CPUs, 100 at most; 0 where that is below 20."""
+    keep_order: bool = True
+    """Whether the engine puts functions that hand the CPU over back into the order of their chain
+    when they have left it."""
     rr_timeslice_ms: (
         Annotated[int, Field(ge=1, **bounds("DeployRequest.rr_timeslice_ms"))] | None
     ) = None

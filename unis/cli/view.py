@@ -20,6 +20,7 @@ _BAR = 12  # characters
 _INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads pydantic
 _NAMES = ("function", "chain", "edge", "platform")  # columns that may be folded
 _M = TypeVar("_M", bound=Message)
+_MUCH_OUT_OF_ORDER = 0.01  # of the switches
 _WIDE = 116  # columns that tables with bars need
 _WIDEST = 152  # columns that the table of functions needs with all five states
 # Of FunctionTime. The first two have a CPU.
@@ -402,6 +403,11 @@ def about_cpus(stats: pb.Stats, before: pb.Stats | None = None) -> Iterator[Text
             delay = (core.wake_delay_ns - was.wake_delay_ns) / (core.wakes - was.wakes) / 1000
             told = f"first packets waited {delay:,.0f} µs for functions that slept, on average"
             yield Text(f"CPU {core.cpu}: {told}", "dim")
+        seen = core.order_seen - was.order_seen
+        wrong = core.out_of_order - was.out_of_order
+        if seen and wrong / seen >= _MUCH_OUT_OF_ORDER:
+            told = f"{wrong / seen:.0%} of {seen:,} switches that were seen"
+            yield Text(f"CPU {core.cpu}: {told} were out of the order of the chain", "dim")
         if core.cannot_rest:
             yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} may not sleep", "dim")
         if core.sends_by_timer:

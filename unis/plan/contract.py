@@ -45,6 +45,7 @@ def scheduler_settings(
         platform_nap_ns=min(SHARED_NAP_NS, round(delay * NS_PER_US)) if share else 0,
         lead_ns=None if part.lead_us == "auto" else round(part.lead_us * NS_PER_US),
         quota=0 if part.quota == "auto" else part.quota,
+        keep_order=part.keep_order,
     )
 
 
