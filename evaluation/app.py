@@ -11,10 +11,11 @@ from evaluation.commands.goals import goals
 from evaluation.commands.paper import paper
 from evaluation.commands.promises import promises
 from evaluation.commands.resq import resq
+from evaluation.commands.scc import scc
 from unis.cli.app import Commands, QuietOption, VerboseOption, set_voice
 from unis.cli.profile_command import nf
 
-COMMANDS = (paper, resq, fairness, goals, agreement, faults, promises, agent, cache, ways)
+COMMANDS = (paper, scc, resq, fairness, goals, agreement, faults, promises, agent, cache, ways)
 
 app = typer.Typer(
     name="evaluation",

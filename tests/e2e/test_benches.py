@@ -79,6 +79,31 @@ def test_open_vswitch_sleeps_under_unis_and_by_itself(machine: Machine, tmp_path
 
 
 @pytest.mark.benchmark
+def test_scc(machine: Machine, tmp_path: Path) -> None:
+    """That windows are measured and judged, not what they say of this machine now."""
+    said = machine.unis(
+        "bench", "scc", "--quick", "--only", "policy,contention", "--lengths", "2",
+        "--rounds", "2", "-o", str(tmp_path), code=0,
+    )  # fmt: skip
+    assert "1 of 1, about " in said
+    results = json.loads((tmp_path / "results.json").read_text())
+    rows = [row for row in results["rows"] if row["experiment"] == "policy"]
+    assert {row["load"] for row in rows} == {"half", "overload"}
+    by_arm = {(row["policy"], row["mode"]): row for row in rows if row["load"] == "overload"}
+    assert {arm for arm, _ in by_arm} == {"other", "batch", "rr", "fifo", "hand-over"}
+    blocking = by_arm["other", "blocking"]
+    assert blocking["rounds"] == 2
+    assert 0 < blocking["latency_us"]["p5"] <= blocking["latency_us"]["p99"]
+    assert blocking["ratio_to_default"]["kpps"]["median"] > 0
+    assert by_arm["fifo", "blocking"]["kernel_class"] == ["fifo, priority 1"]
+    assert [one["unaccounted"] for one in results["accounts"]] == [0]
+    verdicts = {claim["verdict"] for claim in results["claims"] if claim["experiment"] == "order"}
+    assert verdicts == {"not measured"}
+    assert (tmp_path / "policy.png").stat().st_size > 10_000
+    machine.assert_clean()
+
+
+@pytest.mark.benchmark
 def test_goals(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "goals.json"
     machine.evaluation(

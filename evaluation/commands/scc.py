@@ -1,0 +1,186 @@
+"""`python -m evaluation scc`, which is `unis bench scc` too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from unis.cli.bench_options import ratio_cells, us_text, words_of
+from unis.cli.terminal import out, say, table_of, writable, write_result
+
+if TYPE_CHECKING:
+    from evaluation.scc.results import SccResults
+    from evaluation.scc.rows import SccRow
+
+_STYLES = {"holds": "green", "does not hold": "red", "too close to tell": "yellow"}
+
+
+def scc(
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Fewer lengths, arms and sizes. Takes up to twelve minutes."),
+    ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Experiments, comma-separated: policy (Figs. 9 and 10, Table 6), order, batch "
+            "(Fig. 8, Table 7), queue, testpmd, ovs (Fig. 9), contention (Table 8). Default: all."
+        ),
+    ] = None,
+    lengths: Annotated[
+        str | None,
+        typer.Option(help="Chain lengths of policy and ovs, comma-separated, as in 1,4,8."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=2, help="Number of rounds of windows.")] = 5,
+    output: Annotated[
+        Path, typer.Option("--out", "-o", help="Output directory for pictures and results.json.")
+    ] = Path("build/scc"),
+) -> None:
+    """Repeat the evaluation of the SCC paper on this machine, with UNiS beside it.
+
+    Chains of functions on kernel devices, all on one CPU, under the policies of the kernel and
+    under hand-over: latency and throughput at half of what functions pass that wait for packets,
+    and in overload. Each beside the paper's figure, with a verdict on what UNiS claims. Windows
+    alternate. Writes results.json after each step, and at last a picture of each experiment.
+    Contention is measured by the windows of policy. Needs root, hugepages, and two CPUs that do
+    nothing else.
+
+    Example: unis bench scc --quick -o build/scc
+    """
+    from evaluation.paper.source import Source
+    from evaluation.scc.experiments import EXPERIMENTS, SccBench, SccSettings
+    from evaluation.scc.results import results_of
+    from unis.measure.summary import MachineSummary
+    from unis.plan.machine import Machine
+    from unis.report import check_plots
+
+    settings = SccSettings(
+        quick=quick,
+        only=words_of(only, EXPERIMENTS, "--only") if only else EXPERIMENTS,
+        rounds=rounds,
+        lengths=_lengths_of(lengths),
+    )
+    check_plots()
+    from evaluation.scc.figures import draw
+
+    file = writable(output / "results.json")
+    machine = Machine.this()
+    summary, commit = MachineSummary.this(len(machine.cpus)), Source.this().commit
+    bench = SccBench(settings, machine, say)
+    say(f"{len(bench.steps)} steps, about {bench.seconds / 60:.0f} min")
+    results = results_of(bench.found, settings, summary, commit)
+    for found in bench.measure():
+        results = results_of(found, settings, summary, commit)
+        write_result(file, results.model_dump_json(indent=1) + "\n")
+    _print(results)
+    pictures = draw(results.rows, output)
+    out.print(file, *pictures, sep="  ", markup=False, style="bold")
+    if bench.found.failed:
+        raise typer.Exit(1)
+
+
+def _lengths_of(text: str | None) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")] if text else []
+    if not all(word.isdecimal() and 1 <= int(word) <= 8 for word in words):
+        raise typer.BadParameter(f"`{text}`: write 1 to 8, as 1,4,8", param_hint="--lengths")
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _print(results: SccResults) -> None:
+    from evaluation.scc.claims import NOT_ASKED
+
+    for experiment in dict.fromkeys(row.experiment for row in results.rows):
+        rows = [row for row in results.rows if row.experiment == experiment]
+        if experiment == "contention":
+            _print_contention(rows)
+        else:
+            _print_latency(experiment, rows)
+        for sentence in results.remarks[experiment]:
+            out.print(f"Of the paper: {sentence}", markup=False, style="dim")
+    if results.fits:
+        _print_fits(results)
+    if results.kernel_settings:
+        table = table_of("Table 6: what the kernel says of the functions", "arm", ("read back",))
+        for arm, told in results.kernel_settings.items():
+            table.add_row(arm, "; ".join(told))
+        out.print(table)
+    table = table_of("What UNiS claims", "claim", ("at least", "measured", "95 %", "verdict"))
+    for claim in results.claims:
+        if claim.why == NOT_ASKED:
+            continue
+        verdict = claim.verdict + (f": {claim.why}" if claim.ratio is None else "")
+        table.add_row(
+            claim.claim, f"{claim.at_least:g}", *ratio_cells(claim.ratio),
+            Text(verdict, _STYLES.get(claim.verdict, "dim")),
+        )  # fmt: skip
+    out.print(table)
+    for part, reason in results.left_out.items():
+        out.print(f"{part}: {reason}", markup=False, style="dim")
+    if results.disturbed:
+        out.print(results.disturbed, markup=False, style="yellow")
+
+
+def _chain(row: SccRow) -> str:
+    told = [f"{row.length} {row.program}", row.link, row.driver]
+    if row.batch is not None:
+        told.append("recv/send" if row.calls == "single" else f"batch {row.batch}")
+    if row.slots:
+        told.append(f"{row.slots} slots")
+    return " ".join([*told, f"{row.size} B"])
+
+
+def _print_latency(experiment: str, rows: list[SccRow]) -> None:
+    from evaluation.scc.rows import arm_of
+
+    columns = "arm|kpps|p5 µs|p50|p95|p99|kpps ÷ default|95 %|p50 ÷ default|95 %|paper"
+    table = table_of(f"{experiment}; default: {rows[0].default}", "chain, load", columns.split("|"))
+    before = None
+    for row in rows:
+        title = f"{_chain(row)}, {row.load}"
+        table.add_row(
+            "" if title == before else title,
+            arm_of(row).name,
+            f"{row.kpps:.1f}",
+            *(us_text(row.latency_us[key]) for key in ("p5", "p50", "p95", "p99")),
+            *ratio_cells(row.ratio_to_default["kpps"]),
+            *ratio_cells(row.ratio_to_default["p50"]),
+            str(row.paper) if row.paper else "–",
+        )
+        before = title
+    out.print(table)
+
+
+def _print_contention(rows: list[SccRow]) -> None:
+    from evaluation.scc.rows import arm_of
+
+    table = table_of(
+        "contention, in overload", "chain", ("arm", "run delay ÷ run", "wait ÷ run", "paper")
+    )
+    before = None
+    for row in (row for row in rows if row.load == "overload"):
+        title = _chain(row)
+        table.add_row(
+            "" if title == before else title,
+            arm_of(row).name,
+            *("–" if each is None else f"{each:.2f}" for each in (row.contention, row.wait)),
+            str(row.paper) if row.paper else "–",
+        )
+        before = title
+    out.print(table)
+
+
+def _print_fits(results: SccResults) -> None:
+    table = table_of(
+        "Median latency over chain length, from two functions on", "chain, arm",
+        ("load", "µs a function", "µs at 0", "paper"),
+    )  # fmt: skip
+    for fit in results.fits:
+        batch = f" batch {fit.batch}" if fit.batch is not None else ""
+        table.add_row(
+            f"{fit.link} {fit.driver}{batch}: {fit.arm}", fit.load,
+            f"{fit.slope_us:,.1f}", f"{fit.intercept_us:,.1f}", str(fit.paper or "–"),
+        )  # fmt: skip
+    out.print(table)

@@ -1,0 +1,84 @@
+"""The chains that are measured: functions on links of one kind, all on one CPU."""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unis import built
+from unis.bench import third_party
+from unis.chain.load import LoadedChain
+from unis.chain.model import API_VERSION, ChainFile
+
+MACSWAP, TESTPMD = "macswap", "testpmd"
+# What ports are called, by link and driver.
+_PORTS = {"mmsg": "net_mmsg", "af_packet": "net_af_packet", "af_xdp": "net_af_xdp"}
+
+
+@dataclass(frozen=True)
+class ChainSpec:
+    """One chain, brought up once or several times."""
+
+    length: int
+    link: str = "veth"
+    driver: str = "mmsg"
+    batch: int | None = 32  # frames of a system call, with driver mmsg
+    calls: str = "vector"  # single: a system call for each frame
+    size: int = 64  # of frames, bytes with FCS
+    slots: int | None = None
+    program: str = MACSWAP
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether its functions can wait in their receive call."""
+        return self.driver == "mmsg" and self.program == MACSWAP
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        told = [f"{self.length} {self.program}", f"{self.link} {self.driver}"]
+        if self.calls != "vector":
+            told.append("recv/send")
+        elif self.batch is not None:
+            told.append(f"batch {self.batch}")
+        if self.slots:
+            told.append(f"{self.slots} slots")
+        return ", ".join([*told, f"{self.size} B"])
+
+    def loaded(self, cpu: int) -> LoadedChain:
+        """As `unis up` reads it. LaunchError: a program is missing."""
+        path = [f"f{at}" for at in range(1, self.length + 1)]
+        link: dict[str, Any] = {"kind": self.link}
+        if self.link != "xdp":
+            link["driver"] = self.driver
+        if self.driver == "mmsg":
+            link |= {"batch": self.batch, "calls": self.calls, "wait": self.may_wait}
+        if self.slots:
+            link["slots"] = self.slots
+        data = {
+            "apiVersion": API_VERSION,
+            "name": "bench-scc",
+            "traffic": {"source": {"kind": "synthetic", "size": self.size}},
+            # Functions that wait are for policies of the kernel: so it begins, whatever comes.
+            "scheduler": {"policy": "other", "max_delay_us": 0},
+            "defaults": {"cpu": cpu},
+            "functions": dict.fromkeys(path, self._function()),
+            "chains": {"chain": {"path": path}},
+            "links": [
+                {"from": origin, "to": to, **link}
+                for origin, to in itertools.pairwise(("ingress", *path, "egress"))
+            ],
+        }
+        return LoadedChain(_folder() / "bench-scc.yaml", ChainFile.model_validate(data))
+
+    def _function(self) -> dict[str, Any]:
+        if self.program == TESTPMD:
+            third_party.check(TESTPMD)
+            return {**(third_party.testpmd() or {}), "capabilities": ["net_raw"]}
+        # One direction, or each turn would look for packets at two ports.
+        port = _PORTS[self.driver]
+        return {"program": MACSWAP, "args": ["--ports", f"{port}0,{port}1"]}
+
+
+def _folder() -> Path:
+    return built.examples_directory()

@@ -1,0 +1,363 @@
+"""`python -m evaluation scc`: what is measured, in which steps, and how long it takes.
+
+A step brings up one chain, or several in turn, and gives rows. Arms alternate in windows of one
+bring-up. Chains that differ in what a program is started with, as in `batch`, alternate in
+bring-ups, in one order and then in the other.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from evaluation.paper.progress import Progress
+from evaluation.scc import paper
+from evaluation.scc.arms import (
+    BLOCKING,
+    DEFAULT,
+    HAND_OVER,
+    ORDERS,
+    SLEEPING,
+    SccArm,
+    policy_arms,
+)
+from evaluation.scc.chains import TESTPMD, ChainSpec
+from evaluation.scc.claims import Kept
+from evaluation.scc.rows import Load, SccRow, joined, paper_name, row_of
+from evaluation.scc.windows import Bench, SccRounds, bench_of, counts_order
+from unis import links
+from unis.errors import UnisError
+from unis.plan.machine import Machine, rr_timeslice_ms
+from unis.runtime.run import Options, Run
+from unis.runtime.running import brought_up
+from unis.v1 import engine_pb2 as pb
+
+EXPERIMENTS = ("policy", "order", "batch", "queue", "testpmd", "ovs", "contention")
+_MEASURED_WITH = {"contention": "policy"}  # by the windows of another
+_BRING_UP = 4.0  # seconds, with its end
+_T = TypeVar("_T")
+_HALF = 0.5
+_SOCKET_SLOTS = 256  # frames of 64 B that the default buffer of a packet socket holds
+
+
+@dataclass(frozen=True)
+class SccSettings:
+    """What the command line says."""
+
+    quick: bool
+    only: tuple[str, ...] = EXPERIMENTS
+    rounds: int = 5
+    blocks: int = 3  # bring-ups of each chain of `batch`
+    window: float = 0.25  # seconds
+    lengths: tuple[int, ...] = ()  # of `policy` and `ovs`; empty: by `quick`
+
+    @property
+    def chain_lengths(self) -> tuple[int, ...]:
+        """Of `policy`."""
+        return self.lengths or ((1, 2, 4, 8) if self.quick else tuple(range(1, 9)))
+
+
+@dataclass(frozen=True)
+class SccStep:
+    """What is measured without a pause."""
+
+    experiment: str
+    title: str
+    seconds: float  # expected
+    run: Callable[[], list[SccRow]]
+
+
+@dataclass
+class Measurements:
+    """What there is so far."""
+
+    rows: list[SccRow] = field(default_factory=list)
+    accounts: list[Kept] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)  # by experiment: why
+    failed: list[str] = field(default_factory=list)  # steps that ended with an error
+
+
+class SccBench:
+    """Measures step by step."""
+
+    def __init__(
+        self, settings: SccSettings, machine: Machine, report: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._machine = machine
+        self._cpu = max(machine.cpus)
+        self._report = report
+        self._rr_s = rr_timeslice_ms() / 1000
+        self.found = Measurements()
+        wanted = {_MEASURED_WITH.get(name, name) for name in settings.only}
+        makers = {
+            "policy": self._policy,
+            "order": self._order,
+            "batch": self._batch,
+            "queue": self._queue,
+            "testpmd": self._testpmd,
+            "ovs": self._ovs,
+        }
+        self.steps = [step for name, make in makers.items() if name in wanted for step in make()]
+
+    @property
+    def seconds(self) -> float:
+        """How long all steps take, as expected."""
+        return sum(step.seconds for step in self.steps)
+
+    def measure(self) -> Iterator[Measurements]:
+        """After each step what there is. One that fails is left out and told."""
+        progress = Progress(self._report, [step.seconds for step in self.steps], [])
+        for step in self.steps:
+            progress.measuring(f"{step.experiment}: {step.title}", step.seconds)
+            try:
+                rows = step.run()
+            except UnisError as error:
+                self.found.left_out.setdefault(step.experiment, str(error))
+                self.found.failed.append(f"{step.experiment}, {step.title}: {error}")
+                self._report(self.found.failed[-1])
+                continue
+            self.found.rows += rows
+            yield self.found
+        yield self.found
+
+    # ------------------------------------------------------------------ one bring-up
+
+    def _on(self, spec: ChainSpec, look: Callable[[Bench], _T]) -> _T:
+        def seen(run: Run) -> _T:
+            with bench_of(run) as bench:
+                found = look(bench)
+                # Whatever was measured last, all packets come out of the chain now.
+                bench.window(HAND_OVER, self._settings.window, None)
+                self.found.accounts.append(_kept(spec.name, run.client.settle()))
+                return found
+
+        return brought_up(
+            lambda: spec.loaded(self._cpu), self._machine, Options(), self._report, seen
+        )
+
+    def _loads(
+        self, spec: ChainSpec, arms: Sequence[SccArm], of: SccArm, rounds: int
+    ) -> dict[Load, SccRounds]:
+        """At half of what passes under `of`, and at all that the source can send."""
+        window = self._settings.window
+
+        def look(bench: Bench) -> dict[Load, SccRounds]:
+            half = _HALF * bench.most_kpps(of, window) * 1000
+            return {
+                "half": bench.rounds(arms, rounds, window, max(half, 100.0)),
+                "overload": bench.rounds(arms, rounds, window, None),
+            }
+
+        return self._on(spec, look)
+
+    def _seconds(self, spec: ChainSpec, arms: Sequence[SccArm], windows: int) -> float:
+        spans = [arm.span(spec.length, self._settings.window, self._rr_s) for arm in arms]
+        return _BRING_UP + windows * sum(span.settle + span.window + 0.03 for span in spans)
+
+    def _chain_step(
+        self, experiment: str, spec: ChainSpec, arms: Sequence[SccArm], of: SccArm
+    ) -> SccStep:
+        """One chain at both loads."""
+        rounds = self._settings.rounds
+
+        def run() -> list[SccRow]:
+            measured = self._loads(spec, arms, of, rounds)
+            return [
+                row_of(experiment, spec, arm, load, found, paper=_paper_of(experiment, spec, arm))
+                for load, found in measured.items()
+                for arm in arms
+            ]
+
+        return SccStep(experiment, spec.name, self._seconds(spec, arms, 2 * rounds) + 1, run)
+
+    # ------------------------------------------------------------------ the experiments
+
+    def _policy(self) -> Iterator[SccStep]:
+        """Figs. 9 and 10, Table 6; Table 8 by the same windows."""
+        quick = self._settings.quick
+        arms = policy_arms(quick=quick, may_wait=True)
+        for length in self._settings.chain_lengths:
+            yield self._with_contention("policy", ChainSpec(length), arms)
+        if not quick:
+            few = (DEFAULT, BLOCKING, HAND_OVER, SccArm("batch", "polling"))
+            for batch in (1, 2, 16):
+                for length in (2, 4, 8):
+                    spec = ChainSpec(length, batch=batch)
+                    yield self._with_contention("policy", spec, few)
+
+    def _with_contention(self, experiment: str, spec: ChainSpec, arms: Sequence[SccArm]) -> SccStep:
+        step = self._chain_step(experiment, spec, arms, BLOCKING if spec.may_wait else HAND_OVER)
+
+        def run() -> list[SccRow]:
+            rows = step.run()
+            return rows + [
+                _contention_row(row, arm) for row, arm in zip(rows, [*arms, *arms], strict=True)
+            ]
+
+        return SccStep(step.experiment, step.title, step.seconds, run)
+
+    def _order(self) -> Iterator[SccStep]:
+        """The run queue in the order of the chain, and the other way round."""
+        spec = ChainSpec(8)
+        rounds = 2 * self._settings.rounds
+        _, reverse = ORDERS
+
+        def look(bench: Bench) -> SccRounds:
+            window = self._settings.window
+            half = _HALF * bench.most_kpps(BLOCKING, window) * 1000
+            return bench.rounds(ORDERS, rounds, window, half)
+
+        def run() -> list[SccRow]:
+            found = self._on(spec, look)
+            rows = [
+                row_of("order", spec, arm, "half", found, default=reverse.name) for arm in ORDERS
+            ]
+            if trouble := order_trouble(rows[0], rows[1]):
+                self.found.left_out["order"] = trouble
+                self._report(f"order: {trouble}")
+            return rows
+
+        if not counts_order():
+            self.found.left_out["order"] = "this engine does not count the order of the run queue"
+        yield SccStep("order", spec.name, self._seconds(spec, ORDERS, rounds) + 1, run)
+
+    def _batch(self) -> Iterator[SccStep]:
+        """Fig. 8 and Table 7: one function."""
+        batches = (2, 8, 32, 128, 256)
+        sizes: dict[int, Sequence[int]] = {64: batches, 1500: (8, 32)}
+        if not self._settings.quick:
+            sizes = dict.fromkeys((64, 128, 256, 1500), batches)
+        for size, of_size in sizes.items():
+            base = ChainSpec(1, batch=1, size=size)
+            single = ChainSpec(1, batch=1, size=size, calls="single")
+            specs = [base, single, *(ChainSpec(1, batch=each, size=size) for each in of_size)]
+            yield self._batch_step(f"{size} B, batch 1 to {max(of_size)}", specs)
+
+    def _batch_step(self, title: str, specs: Sequence[ChainSpec]) -> SccStep:
+        arms = (BLOCKING, DEFAULT, HAND_OVER)
+        window, blocks = self._settings.window, self._settings.blocks
+        rounds = max(2, self._settings.rounds // 2)
+
+        def run() -> list[SccRow]:
+            base = specs[0]
+            most = self._on(base, lambda bench: bench.most_kpps(BLOCKING, window))
+            measured: dict[str, list[SccRounds]] = {spec.name: [] for spec in specs}
+            for block in range(blocks):
+                for spec in specs[:: -1 if block % 2 else 1]:
+                    found = self._on(
+                        spec, lambda bench: bench.rounds(arms, rounds, window, 1000 * most)
+                    )
+                    measured[spec.name].append(found)
+            together = {
+                arm: [
+                    windows
+                    for block in range(blocks)
+                    for windows in joined([(name, of[block]) for name, of in measured.items()], arm)
+                ]
+                for arm in arms
+            }
+            return [
+                row_of(
+                    "batch", spec, arm, "saturates batch 1", together[arm], key=spec.name,
+                    default=base.name, bring_ups=blocks, paper=_paper_of_batch(spec),
+                )
+                for spec in specs
+                for arm in arms
+            ]  # fmt: skip
+
+        each = self._seconds(specs[0], arms, rounds)
+        return SccStep("batch", title, _BRING_UP + blocks * len(specs) * each, run)
+
+    def _queue(self) -> Iterator[SccStep]:
+        """How long the queues are: what looks like scheduling, and is not."""
+        arms = (DEFAULT, HAND_OVER)
+        for slots in (256, 1024, 4096):
+            spec = ChainSpec(4, driver="af_packet", batch=None, slots=slots)
+            yield self._chain_step("queue", spec, arms, DEFAULT)
+
+    def _testpmd(self) -> Iterator[SccStep]:
+        """A program of others, unmodified."""
+        arms = (DEFAULT, HAND_OVER, SLEEPING)
+        for link, driver in (("veth", "af_packet"), ("xdp", "af_xdp")):
+            if link not in links.KINDS:
+                self.found.left_out["testpmd af_xdp"] = f"this UNiS has no links of kind {link}"
+                continue
+            # A ring as long as a socket's buffer is by default, or it is the queue that counts.
+            slots = _SOCKET_SLOTS if driver == "af_packet" else None
+            spec = ChainSpec(4, link, driver, batch=None, slots=slots, program=TESTPMD)
+            yield self._chain_step("testpmd", spec, arms, DEFAULT)
+
+    def _ovs(self) -> Iterator[SccStep]:
+        """Fig. 9: over Open vSwitch."""
+        if "ovs" not in links.KINDS:
+            self.found.left_out["ovs"] = "this UNiS has no links of kind ovs"
+            return
+        arms = (
+            DEFAULT,
+            HAND_OVER,
+            SLEEPING,
+            SccArm("batch", "polling"),
+            SccArm("rr", "polling", 1),
+        )
+        lengths = self._settings.lengths or ((1, 2, 4) if self._settings.quick else range(1, 9))
+        for length in lengths:
+            spec = ChainSpec(length, "ovs", "af_packet", batch=None)
+            yield self._with_contention("ovs", spec, arms)
+
+
+# ------------------------------------------------------------------ rows
+
+
+def order_trouble(chain: SccRow, reverse: SccRow) -> str | None:
+    """Why the order of the run queue was not what is compared; None: it was, or nobody counts."""
+    if chain.out_of_order is None or reverse.out_of_order is None:
+        return None
+    if chain.out_of_order > 0.2:
+        return f"{chain.out_of_order:.0%} of the switches left the order of the chain"
+    if reverse.out_of_order < 0.6:
+        return f"only {reverse.out_of_order:.0%} of the switches were reverse"
+    return None
+
+
+def _contention_row(row: SccRow, arm: SccArm) -> SccRow:
+    value = paper.contention(row.link, paper_name(arm), row.batch, row.length)
+    return row.model_copy(update={"experiment": "contention", "paper": value})
+
+
+def _paper_of(experiment: str, spec: ChainSpec, arm: SccArm) -> paper.PaperValue | None:
+    if experiment not in ("policy", "ovs"):
+        return None
+    return paper.latency_of_chain(spec.link, paper_name(arm), spec.length)
+
+
+def _paper_of_batch(spec: ChainSpec) -> paper.PaperValue | None:
+    return paper.latency_of_batch(spec.batch or 0) if spec.calls == "vector" else None
+
+
+def _kept(chain: str, account: pb.Account) -> Kept:
+    on_links, in_flight = account.dropped_on_links, account.in_flight
+    lost = account.offered - account.delivered - on_links - in_flight
+    return Kept(
+        chain=chain,
+        offered=account.offered,
+        delivered=account.delivered,
+        dropped_on_links=on_links,
+        dropped=lost - account.unaccounted,
+        in_flight=in_flight,
+        unaccounted=account.unaccounted,
+        exact=account.exact,
+        doubt=account.doubt,
+    )
+
+
+def kernel_settings(rows: Sequence[SccRow]) -> dict[str, list[str]]:
+    """Table 6: what the kernel says of the functions under each arm, as read back."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        name = f"{row.policy}, {row.mode}"
+        if row.quantum_ms is not None:
+            name += f", {row.quantum_ms:g} ms"
+        if row.nice is not None:
+            name += f", nice {row.nice}"
+        found.setdefault(name, set()).update(row.kernel_class)
+    return {name: sorted(told) for name, told in found.items()}

@@ -1,0 +1,87 @@
+"""What the SCC paper found, as `paper.toml` has it."""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+_FILE = Path(__file__).parent / "paper.toml"
+
+
+class PaperValue(BaseModel):
+    """A figure of the paper beside one of ours."""
+
+    where: str
+    what: str
+    unit: str
+    low: float
+    high: float  # the same as `low` where the paper has one number
+
+    def __str__(self) -> str:
+        number = f"{self.low:g}" if self.low == self.high else f"{self.low:g}–{self.high:g}"
+        return f"{number} {self.unit}".strip() + f" ({self.where})"
+
+
+@cache
+def paper() -> Mapping[str, Any]:
+    """The file."""
+    return tomllib.loads(_FILE.read_text())
+
+
+def remarks(experiment: str) -> list[str]:
+    """What does not close in the paper where this experiment's figures stand."""
+    found = [remark["text"] for remark in paper()["remark"] if remark["experiment"] == experiment]
+    return [" ".join(text.split()) for text in found]
+
+
+def latency_of_chain(link: str, policy: str, length: int) -> PaperValue | None:
+    """Median latency of a chain, by Figs. 9 and 10; None: the paper does not tell."""
+    what = "median latency, by the paper's linear fit from 2 on"
+    fit = paper()["fig10"].get(policy)
+    if link == "ovs" or fit is None or "intercept" not in fit or length < 2:
+        return None
+    value = fit["slope"] * length + fit["intercept"]
+    return PaperValue(where="Fig. 10", what=what, unit="µs", low=value, high=value)
+
+
+def slope(link: str, policy: str) -> PaperValue | None:
+    """µs that each further router adds."""
+    name, where = ("fig9", "Fig. 9") if link == "ovs" else ("fig10", "Fig. 10")
+    key = "batch_800" if link == "ovs" and policy == "batch" else policy
+    fit = paper()[name].get(key)
+    if fit is None:
+        return None
+    return PaperValue(
+        where=where, what="latency of each further function", unit="µs",
+        low=fit["slope"], high=fit["slope"],
+    )  # fmt: skip
+
+
+def latency_of_batch(batch: int) -> PaperValue | None:
+    """Median latency of one router at the rate that saturates it without batches."""
+    fig8 = paper()["fig8"]
+    what = "median latency at the rate that saturates batch 1"
+    found = None
+    if batch == 1:
+        found = fig8["single"]
+    elif fig8["batches"]["least"] <= batch <= fig8["batches"]["most"]:
+        found = fig8["batches"]
+    if found is None:
+        return None
+    return PaperValue(where="Fig. 8", what=what, unit="µs", low=found["low"], high=found["high"])
+
+
+def contention(link: str, policy: str, batch: int | None, length: int) -> PaperValue | None:
+    """Scheduling contention ÷ run time."""
+    side = "ovs" if link == "ovs" else "b2b"
+    key = f"{side}_{policy}"
+    if key == "b2b_batch" and (batch or 1) > 1:
+        key = "b2b_batch_mux32"
+    value = paper()["table8"].get(key, {}).get(str(length))
+    if value is None:
+        return None
+    what = "scheduling contention ÷ run time"
+    return PaperValue(where="Table 8", what=what, unit="", low=value, high=value)

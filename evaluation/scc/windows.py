@@ -1,0 +1,211 @@
+"""Windows of arms in one bring-up of a chain, in turn."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from evaluation.scc import outside
+from evaluation.scc.arms import SccArm
+from evaluation.scc.outside import NO_TIME, SchedTimes
+from unis.engine.histogram import Latency
+from unis.measure import order
+from unis.measure.windows import Offered, Span, measure, rr_slice
+from unis.plan.contract import scheduler_settings
+from unis.runtime.run import Run
+from unis.v1 import common_pb2
+from unis.v1 import engine_pb2 as pb
+
+_MAX_DELAY_US = 100.0  # of functions that sleep between packets
+
+
+@dataclass(frozen=True)
+class SccWindow:
+    """One window of one arm."""
+
+    reply: pb.MeasureReply
+    times: SchedTimes = NO_TIME  # of the functions, while it settled too
+    classes: tuple[str, ...] = ()  # of the functions, as the kernel says
+    order: tuple[int, int] | None = None  # switches seen, and those out of order; None: not counted
+
+    @property
+    def kpps(self) -> float:
+        """Delivered."""
+        return self.reply.delivered / self.reply.window_ns * 1e6
+
+    @property
+    def offered_kpps(self) -> float:
+        """By the source."""
+        return self.reply.offered / self.reply.window_ns * 1e6
+
+    @cached_property
+    def latency(self) -> Latency:
+        """Of the packets that came."""
+        return Latency([self.reply.latency])
+
+    def percentile_us(self, percentile: float) -> float | None:
+        """None: no packet came."""
+        return self.latency.percentile_us(percentile)
+
+
+# Of engines that keep the order of the run queue.
+_KEEP_ORDER, _ORDER_COUNTERS = "keep_order", ("order_seen", "out_of_order")
+
+# rounds[r][arm.name]
+SccRounds = list[dict[str, SccWindow]]
+
+
+@dataclass
+class Bench:
+    """A chain that is up."""
+
+    run: Run
+    sockets: Sequence[socket.socket]
+    _tuned: tuple[float | None, float | None, int | None] = (None, None, None)
+    _threads: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Functions."""
+        return len(self.run.functions)
+
+    def rounds(
+        self, arms: Sequence[SccArm], count: int, window: float, pps: float | None
+    ) -> SccRounds:
+        """Windows of the arms in turn; `pps`: what the source sends, None: all that it can."""
+        done: SccRounds = []
+        for arms_in_turn in order.rounds(arms, count):
+            done.append({})
+            for arm in arms_in_turn:
+                done[-1][arm.name] = self.window(arm, window, pps)
+        return done
+
+    def window(self, arm: SccArm, window: float, pps: float | None) -> SccWindow:
+        """One window."""
+        self.run.check()
+        span = arm.span(self.length, window, rr_slice(self.run.plan))
+        self._prepare(arm)
+        asked = arm.arm
+        if pps is not None:
+            asked = replace(asked, offered=Offered(pps, "constant"))
+        asked = asked.with_settings(self._settings(arm))
+        threads = self._find_threads()
+        before, counted = self._times(threads), self._order()
+        with self._turned(arm, threads, span):
+            reply = measure(self.run.client, asked, span, self.run.plan.controller)
+        now = self._order()
+        return SccWindow(
+            reply,
+            self._times(threads) - before,
+            self._classes(threads),
+            (now[0] - counted[0], now[1] - counted[1]) if now and counted else None,
+        )
+
+    def most_kpps(self, arm: SccArm, window: float, rounds: int = 3) -> float:
+        """What passes at most, median."""
+        found = sorted(self.window(arm, window, None).kpps for _ in range(rounds))
+        return found[len(found) // 2]
+
+    # ------------------------------------------------------------------ before a window
+
+    def _prepare(self, arm: SccArm) -> None:
+        outside.let_wait(self.sockets, arm.mode == "blocking")
+        rr = arm.quantum_ms if arm.policy == "rr" else None
+        tuned = (None if arm.policy == "rr" else arm.quantum_ms, rr, arm.nice)
+        if tuned == self._tuned:
+            return
+        request = self.run.deployment(self.run.plan)
+        fair_ms, rr_ms, nice = tuned
+        if fair_ms is not None:
+            request.fair_slice_ns = round(fair_ms * 1e6)
+        if rr_ms is not None:
+            request.rr_timeslice_ms = round(rr_ms)
+        if nice is not None:
+            for function in request.functions:
+                function.kernel.nice = nice
+        self.run.client.apply(request)
+        self._tuned = tuned
+
+    def _settings(self, arm: SccArm) -> common_pb2.SchedulerSettings:
+        part = self.run.plan.scheduler
+        if arm.mode == "sleeping":
+            part = part.model_copy(update={"max_delay_us": _MAX_DELAY_US})
+        settings = scheduler_settings(part, self.run.plan.gamma.value)
+        if counts_order():
+            setattr(settings, _KEEP_ORDER, arm.order != "reverse")
+        return settings
+
+    @contextlib.contextmanager
+    def _turned(
+        self, arm: SccArm, threads: Sequence[tuple[int, int]], span: Span
+    ) -> Iterator[None]:
+        """Has the run queue in the arm's order from the middle of settling on. An engine that keeps
+        the chain's does so itself.
+        """
+        if arm.order is None or (arm.order == "chain" and counts_order()):
+            yield
+            return
+        tids = [tid for _, tid in threads]
+        timer = outside.queue_up_later(
+            tids[::-1] if arm.order == "reverse" else tids, span.settle / 2
+        )
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+    # ------------------------------------------------------------------ around a window
+
+    def _find_threads(self) -> list[tuple[int, int]]:
+        """Process and thread of each function that polls, in the order of the chain."""
+        if not self._threads:
+            functions = {each.name: each for each in self.run.client.stats().functions}
+            self._threads = [
+                (functions[name].pid, functions[name].tid) for name in self.run.functions
+            ]
+        return self._threads
+
+    def _times(self, threads: Sequence[tuple[int, int]]) -> SchedTimes:
+        """So far; the time that has passed is that of the clock."""
+        each = [outside.sched_ns(*thread) for thread in threads]
+        run, delay = (sum(ns) / 1e9 for ns in zip(*each, strict=True))
+        return SchedTimes(run, delay, time.monotonic() * len(threads))
+
+    def _classes(self, threads: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(str(outside.kernel_class(tid)) for _, tid in threads))
+
+    def _order(self) -> tuple[int, int] | None:
+        if not counts_order():
+            return None
+        cores = self.run.client.stats().cores
+        seen, out = (sum(getattr(core, name) for core in cores) for name in _ORDER_COUNTERS)
+        return seen, out
+
+
+def counts_order() -> bool:
+    """Whether this engine keeps the order of the run queue, and counts what leaves it."""
+    return _ORDER_COUNTERS[1] in pb.CoreStats.DESCRIPTOR.fields_by_name
+
+
+@contextlib.contextmanager
+def bench_of(run: Run) -> Iterator[Bench]:
+    """A bench on a chain that is up."""
+    pids = [child.process.pid for child in run.functions.values()]
+    with outside.packet_sockets(pids) as sockets:
+        yield Bench(run, sockets)
+
+
+def pairs(
+    rounds: SccRounds, arm: str, base: str, value: Callable[[SccWindow], float | None]
+) -> Mapping[str, list[float]]:
+    """The same of two arms, in the rounds where both have one."""
+    both = [
+        (value(windows[arm]), value(windows[base]))
+        for windows in rounds
+        if arm in windows and base in windows
+    ]
+    known = [(one, other) for one, other in both if one is not None and other is not None]
+    return {"values": [one for one, _ in known], "base": [other for _, other in known]}
