@@ -51,10 +51,14 @@ const LinkProgress* Deployment::progress(LinkIndex link) const {
 
 absl::Status Deployment::FindLinks(const std::string& function, pid_t pid) {
   absl::Status all;
-  for (const auto& port : topology_.functions[*topology_.FindFunction(function)].ports) {
+  const auto& of_function = topology_.functions[*topology_.FindFunction(function)];
+  for (std::size_t i = 0; i < of_function.ports.size(); ++i) {
+    const auto& port = of_function.ports[i];
     const LinkIndex at = port.rx ? *port.rx : *port.tx;
     const Topology::Link& where = topology_.link_of(at);
-    auto found = link(at).Find(pid, port.rx ? *port.rx - where.first : 0);
+    const unsigned end = port.rx ? *port.rx - where.first : 0;
+    const auto& config = of_function.config.ports(static_cast<int>(i));
+    auto found = foreign() ? link(at).FindForeign(pid, end, config) : link(at).Find(pid, end);
     if (!found.ok()) {
       all.Update(found.status());
       continue;

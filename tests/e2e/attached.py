@@ -51,11 +51,16 @@ class Foreign:
 
 
 @contextmanager
-def started_by_hand(name: str, directory: Path, *arguments: str) -> Iterator[Foreign]:
-    """As somebody would start it on CPU 1, its main lcore on CPU 0."""
+def started_by_hand(
+    name: str, directory: Path, *arguments: str, inside: str = ""
+) -> Iterator[Foreign]:
+    """As somebody would start it on CPU 1, its main lcore on CPU 0, `inside` a network namespace
+    or ours.
+    """
     log = (directory / f"{name}.log").open("w")
     with log, subprocess.Popen(
         [
+            *(("ip", "netns", "exec", inside) if inside else ()),
             third_party("dpdk-testpmd"), f"--file-prefix={name}", "--lcores", "0@0,1@1", "--no-pci",
             "-m", "64", "--no-telemetry", "--iova-mode=va", *arguments, "--", "-i", "--nb-cores=1",
             "--forward-mode=macswap", "--total-num-mbufs=16384", "--burst=64", "--rxd=1024",
@@ -67,6 +72,30 @@ def started_by_hand(name: str, directory: Path, *arguments: str) -> Iterator[For
             yield Foreign(name, process)
         finally:
             process.kill()
+
+
+@contextmanager
+def namespace(*pairs: tuple[str, str]) -> Iterator[str]:
+    """A network namespace of its own, with pairs of veths. Numbers of devices are far apart:
+    net_af_packet tells its groups of sockets apart by those and the numbers of processes.
+    """
+    name = f"ut{os.getpid()}"
+
+    def ip(*words: object) -> None:
+        subprocess.run(["ip", *map(str, words)], check=True, capture_output=True)
+
+    ip("netns", "add", name)
+    try:
+        for at, (near, far) in enumerate(pairs, 1):
+            pair = ("type", "veth", "peer", "name", far, "index", at << 12 | 1 << 11)
+            ip("-n", name, "link", "add", "name", near, "index", at << 12, *pair)
+            for device in (near, far):
+                quiet = f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6"
+                ip("netns", "exec", name, "sh", "-c", f"echo 1 >{quiet}")
+                ip("-n", name, "link", "set", device, "arp", "off", "multicast", "off", "up")
+        yield name
+    finally:
+        ip("netns", "delete", name)
 
 
 @contextmanager

@@ -177,3 +177,17 @@ def test_the_cpu_of_the_scheduler_is_refused_with_what_to_do(
     with pytest.raises(LaunchError, match="CPU 1 is the scheduler's of run `r`") as told:
         functions.attach(pb.AttachProcessRequest(pid=os.getpid()))
     assert "give --cpu 0, or `unis down r`" in str(told.value)
+
+
+def test_how_users_write_it() -> None:
+    for text in ("eth1", "unis28ce180ea", "br-lan.3"):
+        found = attached_module.END.fullmatch(text)
+        assert found
+        assert found["interface"] == text
+    for text in ("memif", "memif:3", "ring:a"):
+        found = attached_module.END.fullmatch(text)
+        assert found
+        assert found["interface"] is None
+    assert not any(
+        map(attached_module.END.fullmatch, ("memif:x", "a/b", "", "sixteen-letters-", "a b"))
+    )

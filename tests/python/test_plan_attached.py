@@ -3,13 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
-from unis.engine.limits import broken
+from unis.engine.limits import broken, limit
 from unis.plan.attached import (
     AttachedFunction,
     AttachedPath,
     AttachedPlan,
+    Device,
     End,
     MemifEnd,
+    PacketEnd,
+    PacketSocket,
     RingEnd,
     plan_attached,
 )
@@ -101,3 +104,41 @@ def test_both_ends_of_a_memif_have_the_same_queues() -> None:
     assert attached(server, replace(server, client=True)).disputed() == set()
     other = replace(server, client=True, queues_to_server=2, queues_to_client=2)
     assert attached(server, other).disputed() == {"memif-7"}
+
+
+HERE, ELSEWHERE = 0xF0000001, 0xF0000002
+
+
+def on(index: int, peer: Device | None = None, namespace: int = HERE) -> PacketEnd:
+    socket = PacketSocket(inode=100 + index, slots=512, slot_bytes=2048, ring_bytes=2 << 20)
+    return PacketEnd(Device(namespace, index), peer, (socket,))
+
+
+def test_two_programs_on_a_pair_of_veths_share_a_link_in_whatever_namespaces() -> None:
+    near = on(7, Device(ELSEWHERE, 2))
+    far = on(2, Device(HERE, 7), ELSEWHERE)
+    request = deployed(
+        function("left", (on(3), near), (near, on(3))), function("right", (far, far))
+    )
+    assert ways(request) == [["left", "right", "left"]]
+    links = {link.name: link for link in request.links}
+    assert sorted(links) == ["packet-3-1", "packet-7-1"]
+    assert not any(link.HasField("slots") for link in request.links)
+    left, right = request.functions
+    assert [(port.rx, port.tx, port.end) for port in left.ports] == [
+        ("packet-3-1", "packet-3-1", 0),
+        ("packet-7-1", "packet-7-1", 0),
+    ]
+    assert [(port.rx, port.end) for port in right.ports] == [("packet-7-1", 1)]
+    assert [one.inode for one in right.ports[0].sockets] == [102]
+
+
+def test_interfaces_of_one_number_in_two_namespaces_are_two() -> None:
+    one, other = (
+        function(name, (on(3, namespace=at), on(4, namespace=at)))
+        for name, at in (("one", HERE), ("other", ELSEWHERE))
+    )
+    assert ways(deployed(one, other)) == [["one"], ["other"]]
+    names = [link.name for link in deployed(one, other).links]
+    assert len(set(names)) == 4
+    assert max(map(len, names)) <= int(limit("LinkConfig.name").max_bytes or 0)

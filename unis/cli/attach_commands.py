@@ -25,13 +25,13 @@ _END_SECONDS = 10.0  # for a run whose last function is detached
 _PID = typer.Option(min=2, help="Process ID of the function.", show_default=False)
 
 
-def _ends(values: list[str]) -> list[str]:
+def _ends(values: list[str] | None) -> list[str]:
     from unis.runtime.attached import END, END_FORM
 
-    for value in values:
+    for value in values or []:
         if not END.fullmatch(value):
             raise typer.BadParameter(f"invalid link {value!r}; expected {END_FORM}")
-    return values
+    return values or []
 
 
 def attach(
@@ -40,26 +40,27 @@ def attach(
         int, typer.Option(min=0, help="CPU that its polling threads run on.", show_default=False)
     ],
     ingress: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             callback=_ends,
             metavar="LINK",
-            help="Link that it receives from: ring:NAME, or memif:NUMBER. Memifs of the "
-            "process count from 0 in the order of its open files. If UNiS cannot "
-            "detect the role, add :server or :client and the number of receive and "
-            "send queues, as in memif:0:server:2,2.",
+            help="Link that it receives from: the name of an interface on which it has packet "
+            "sockets, memif:NUMBER or ring:NAME. Memifs of the process count from 0 in the order "
+            "of its open files. If UNiS cannot detect the role, add :server or :client and the "
+            "number of receive and send queues, as in memif:0:server:2,2. Without --ingress and "
+            "--egress: both ways between the two interfaces or memifs that it has.",
             show_default=False,
         ),
-    ],
+    ] = None,
     egress: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             callback=_ends,
             metavar="LINK",
             help="Where it sends packets: one for each --ingress.",
             show_default=False,
         ),
-    ],
+    ] = None,
     function: Annotated[
         str | None, typer.Option("--as", help="Name of the function. Default: program and PID.")
     ] = None,
@@ -100,17 +101,14 @@ def attach(
     from unis.runtime.requests import SupervisorClient
     from unis.v1 import supervisor_pb2 as pb
 
-    if len(ingress) != len(egress):
-        raise typer.BadParameter(
-            f"{len(ingress)} --ingress and {len(egress)} --egress: each way through it has both"
-        )
+    ways = _ways(pid, ingress or [], egress or [])
     machine = Machine.this()  # before we keep off the CPUs of functions
     keep_off_functions()
     request = pb.AttachProcessRequest(
         name=function or _called(pid),
         pid=pid,
         cpu=cpu,
-        paths=[pb.AttachedPath(ingress=i, egress=e) for i, e in zip(ingress, egress, strict=True)],
+        paths=[pb.AttachedPath(ingress=i, egress=e) for i, e in ways],
         cost_ns=cost_ns,
         group=group or "",
     )
@@ -128,6 +126,24 @@ def attach(
     with SupervisorClient(directory.requests(state.run_id)) as supervisor:
         supervisor.attach(request)
     say(f"{request.name} (pid {pid}) is attached on CPU {cpu}")
+
+
+def _ways(pid: int, ingress: list[str], egress: list[str]) -> list[tuple[str, str]]:
+    """The ways through it: those that are stated, or else found."""
+    from unis.runtime.attached import ports_of
+
+    if len(ingress) != len(egress):
+        raise typer.BadParameter(
+            f"{len(ingress)} --ingress and {len(egress)} --egress: each way through it has both"
+        )
+    if ingress:
+        return list(zip(ingress, egress, strict=True))
+    ports = ports_of(pid)
+    if len(ports) not in (1, 2):
+        has = f"has {', '.join(ports)}" if ports else "has no packet socket and no memif"
+        raise fail(f"process {pid} {has}: state its ways by --ingress and --egress")
+    say(f"found {' and '.join(ports)}: attaching {'both ways' if ports[1:] else 'its one port'}")
+    return list(dict.fromkeys([(ports[0], ports[-1]), (ports[-1], ports[0])]))
 
 
 def _called(pid: int) -> str:

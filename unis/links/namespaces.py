@@ -73,6 +73,11 @@ def inside(name: str, work: Callable[[], _T]) -> _T:
     return _in_thread(work, _PLACE / name) if name else work()
 
 
+def inside_that_of(pid: int, work: Callable[[], _T]) -> _T:
+    """The same in the namespace of a process."""
+    return _in_thread(work, Path(f"/proc/{pid}/ns/net"))
+
+
 def file_of(name: str) -> Path:
     """What stands for a namespace, wherever it is opened."""
     return _PLACE / name if name else Path("/proc/self/ns/net")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from unis.chain import defaults
 from unis.chain.model import SchedulerPart, Traffic
@@ -10,7 +11,7 @@ from unis.plan.contract import scheduler_settings
 from unis.plan.model import EnginePlan, Places, Plan
 from unis.plan.rings import GammaChoice
 from unis.v1 import engine_pb2 as pb
-from unis.v1.common_pb2 import LINK_MEMIF, LINK_RING
+from unis.v1.common_pb2 import LINK_MEMIF, LINK_RING, LINK_VETH
 from unis.workload import engine_prefix
 
 
@@ -19,6 +20,9 @@ class RingEnd:
     """A function's end of a ring."""
 
     link: str  # its name
+    ways: ClassVar[int] = 1
+    number: ClassVar[int] = 0
+    sockets: ClassVar[tuple["PacketSocket", ...]] = ()
 
     def message(self) -> pb.LinkConfig:
         """The link, as the engine has it."""
@@ -39,6 +43,13 @@ class MemifEnd:
     client: bool  # else the server
     queues_to_server: int = 1
     queues_to_client: int = 1
+    ways: ClassVar[int] = 2
+    sockets: ClassVar[tuple["PacketSocket", ...]] = ()
+
+    @property
+    def number(self) -> int:
+        """Of the link's two ends."""
+        return int(self.client)
 
     @property
     def link(self) -> str:
@@ -60,7 +71,57 @@ class MemifEnd:
         return f"{self.link} to {'server' if receives != self.client else 'client'}"
 
 
-End = RingEnd | MemifEnd
+@dataclass(frozen=True, order=True)
+class Device:
+    """A network interface."""
+
+    namespace: int  # inode of its network namespace
+    index: int
+
+
+@dataclass(frozen=True)
+class PacketSocket:
+    """A packet socket, whose receive ring can be read."""
+
+    inode: int
+    slots: int = 0  # 0: it has no rings
+    slot_bytes: int = 0
+    ring_bytes: int = 0  # of both rings
+
+
+@dataclass(frozen=True)
+class PacketEnd:
+    """A function's packet sockets on an interface. The link is what leads there and away."""
+
+    device: Device
+    peer: Device | None  # of a veth: what the interface sends the peer receives
+    sockets: tuple[PacketSocket, ...]
+    ways: ClassVar[int] = 2
+
+    @property
+    def _first(self) -> Device:
+        return min(self.device, self.peer or self.device)
+
+    @property
+    def number(self) -> int:
+        """Of the link's two ends."""
+        return int(self.device != self._first)
+
+    @property
+    def link(self) -> str:
+        """What the link is called: the same seen from either end."""
+        return f"packet-{self._first.index}-{self._first.namespace & 0xFFFFFFF:x}"
+
+    def message(self) -> pb.LinkConfig:
+        """The link, as the engine has it: the ports say what is at its ends."""
+        return pb.LinkConfig(name=self.link, kind=LINK_VETH, veth=pb.Veth(queues=1))
+
+    def direction(self, *, receives: bool) -> str:
+        """The same for two ends of a link if one receives what the other sends."""
+        return f"{self.link} to {self.number if receives else 1 - self.number}"
+
+
+End = RingEnd | MemifEnd | PacketEnd
 
 
 @dataclass(frozen=True)
@@ -82,7 +143,7 @@ class AttachedFunction:
     paths: tuple[AttachedPath, ...]
 
     def ports(self) -> list[tuple[End, str]]:
-        """Its ports, as the engine counts them: of a memif one both ways, of rings one each way."""
+        """Its ports, as the engine counts them: of rings one each way, else one both ways."""
         return list(dict.fromkeys(port for path in self.paths for port in _ports(path)))
 
     def message(self) -> pb.FunctionConfig:
@@ -92,7 +153,8 @@ class AttachedFunction:
                 name=f"{self.name}.{at}",
                 rx=end.link if way in ("rx", "both") else "",
                 tx=end.link if way in ("tx", "both") else "",
-                end=int(isinstance(end, MemifEnd) and end.client),
+                end=end.number,
+                sockets=[pb.PacketSocket(**vars(one)) for one in end.sockets],
             )
             for at, (end, way) in enumerate(self.ports())
         ]
@@ -111,13 +173,14 @@ class AttachedFunction:
         return pb.Hop(function=self.name, in_port=ports.index(rx), out_port=ports.index(tx))
 
 
-def _as_of_server(end: End) -> End:
-    return replace(end, client=False) if isinstance(end, MemifEnd) else end
+def _as_of_server(end: MemifEnd) -> MemifEnd:
+    return replace(end, client=False)
 
 
 def _ports(path: AttachedPath) -> tuple[tuple[End, str], tuple[End, str]]:
-    both = [isinstance(end, MemifEnd) for end in (path.ingress, path.egress)]
-    return (path.ingress, "both" if both[0] else "rx"), (path.egress, "both" if both[1] else "tx")
+    ingress, egress = path.ingress, path.egress
+    rx, tx = ("both" if end.ways == 2 else way for end, way in ((ingress, "rx"), (egress, "tx")))
+    return (ingress, rx), (egress, tx)
 
 
 @dataclass(frozen=True)
@@ -135,7 +198,8 @@ class AttachedPlan(Plan):
     def disputed(self) -> set[str]:
         """Links that are not the same to the functions at their ends."""
         ends = {end for function in self.attached for end, _ in function.ports()}
-        links = [end.link for end in {_as_of_server(end) for end in ends}]
+        memifs = {_as_of_server(end) for end in ends if isinstance(end, MemifEnd)}
+        links = [end.link for end in memifs]
         return {link for link in links if links.count(link) > 1}
 
     def deploy(self, costs: Mapping[str, float], run_id: str) -> pb.DeployRequest:  # noqa: ARG002
@@ -167,7 +231,7 @@ def plan_attached(
 ) -> AttachedPlan:
     """The plan of a run to which functions are attached one by one, on `cpu` at first.
 
-    `group`: file prefix of the DPDK group that has their rings; None where they are all on memifs.
+    `group`: file prefix of the DPDK group that has their rings; None where they have none.
     """
     prefix = engine_prefix(name)
     # Programs that others started lack the plug-in by which they could hand the CPU over.

@@ -25,19 +25,19 @@ from unis.plan.attached import (
     plan_attached,
 )
 from unis.plan.machine import Machine
-from unis.runtime import held
+from unis.runtime import held, memifs
 from unis.runtime.claim import claim_more
 from unis.runtime.directory import all_runs
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.functions import Backoff, remove_traces
 from unis.runtime.interrupts import interrupts
 from unis.runtime.launcher import Parent
-from unis.runtime.memifs import find_end
 from unis.runtime.planning import others, places
 from unis.runtime.process import ProcessId, keep_off, keep_to
 from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Options, Run
 from unis.runtime.running import running
+from unis.runtime.sockets import find_interface, interfaces
 from unis.runtime.state import FunctionProcess, is_name
 from unis.runtime.steps import start_engine, start_guard
 from unis.runtime.supervisor import Supervisor
@@ -47,8 +47,9 @@ from unis.v1 import supervisor_pb2 as pb
 END = re.compile(
     r"ring:(?P<ring>[a-zA-Z0-9][a-zA-Z0-9._-]*)|memif(?::(?P<position>[0-9]{1,3})"
     r"(?::(?P<role>server|client)(?::(?P<receives>[1-9][0-9]?),(?P<sends>[1-9][0-9]?))?)?)?"
+    r"|(?P<interface>[^\s/:]{1,15})"
 )
-END_FORM = "ring:NAME or memif[:NUMBER[:ROLE[:RX,TX]]]"
+END_FORM = "the name of an interface, ring:NAME or memif[:NUMBER[:ROLE[:RX,TX]]]"
 
 _AGAIN_SECONDS = 0.1  # till a busy engine is asked once more to let go of a dead function
 _MAPPED = re.compile(r"/dpdk/([^/\s]+)/fbarray_memzone$", re.MULTILINE)
@@ -58,7 +59,7 @@ _ATTACH_SECONDS = 5.0  # for a function to be seen polling
 def group_to_join(request: pb.AttachProcessRequest) -> str | None:
     """The DPDK group, where there are rings. LaunchError if none is found."""
     ends = [end for path in request.paths for end in (path.ingress, path.egress)]
-    if all(end.startswith("memif") for end in ends):
+    if not any(end.startswith("ring:") for end in ends):
         return None
     group = request.group or _group_of_process(request.pid)
     if not is_name(group):
@@ -100,11 +101,19 @@ def function_of(request: pb.AttachProcessRequest) -> AttachedFunction:
 def _end(pid: int, text: str) -> End:
     if (end := END.fullmatch(text)) is None:
         raise LaunchError(f"invalid end of a path `{text}`; expected {END_FORM}")
-    ring, position, role, receives, sends = end.groups()
+    ring, position, role, receives, sends, interface = end.groups()
     if ring:
         return RingEnd(ring)
+    if interface:
+        return find_interface(pid, interface)
     queues = (int(receives), int(sends)) if receives else None
-    return find_end(pid, int(position or 0), role, queues)
+    return memifs.find_end(pid, int(position or 0), role, queues)
+
+
+def ports_of(pid: int) -> list[str]:
+    """The ends of links that a process has, as users write them, but for rings."""
+    used = [interface.name for interface in interfaces(pid) if interface.sockets]
+    return used + [f"memif:{at}" for at in range(memifs.count(pid))]
 
 
 def require_nobodys(process: ProcessId, run: str) -> None:

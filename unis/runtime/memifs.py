@@ -15,6 +15,7 @@ from pathlib import Path
 
 from unis.plan.attached import MemifEnd
 from unis.runtime.errors import LaunchError
+from unis.runtime.open_files import open_files, sockets_of
 from unis.runtime.process import all_pids
 
 # The layout of engine/platform/links/memif_region.cc.
@@ -68,6 +69,11 @@ def find_end(
     return MemifEnd(memory.inode, memory.slots, memory.buffer_bytes, client, to_server, to_client)
 
 
+def count(pid: int) -> int:
+    """How many a process has that are connected."""
+    return len(list(_memories(pid)))
+
+
 def _queues(pid: int, position: int, role: str, rings: int) -> tuple[int, int]:
     """To receive by and to send by. The memory has the rings of both ways one behind the other, all
     alike: nothing in it says where those of the other way begin.
@@ -83,7 +89,7 @@ def _queues(pid: int, position: int, role: str, rings: int) -> tuple[int, int]:
 
 def _memories(pid: int) -> Iterator[Memory]:
     seen: set[int] = set()
-    for path, target in _open_files(pid):
+    for path, target in open_files(pid):
         with contextlib.suppress(OSError):
             found = _memory(path) if target.startswith(_MEMORY) else None
             if found and found.inode not in seen:
@@ -114,29 +120,14 @@ def _is_ring(descriptor: int, at: int) -> bool:
     return os.pread(descriptor, len(_COOKIE), at) == _COOKIE
 
 
-def _open_files(pid: int) -> list[tuple[Path, str]]:
-    """The open files of a process, by their number, and what they are links to."""
-    try:
-        files = list(Path(f"/proc/{pid}/fd").iterdir())
-    except FileNotFoundError:
-        raise LaunchError(f"there is no process {pid}") from None
-    except OSError as error:
-        raise LaunchError(f"cannot look at the files of process {pid}: {error.strerror}") from None
-    found: list[tuple[Path, str]] = []
-    for path in sorted(files, key=lambda path: int(path.name)):
-        with contextlib.suppress(OSError):
-            found.append((path, str(path.readlink())))
-    return found
-
-
 # ------------------------------------------------------------------ who is the server
 
 
 def _role(pid: int, memory: Memory) -> str | None:
     """What the control connections between the process and the other one say; None: not enough."""
     others = {other for other in all_pids() if other != pid and _has(other, memory.inode)}
-    mine = _sockets(pid)
-    theirs = {inode for other in others for inode in _sockets(other)}
+    mine = sockets_of(pid)
+    theirs = {inode for other in others for inode in sockets_of(other)}
     connections = _connections()
     roles = {
         _SERVER if named else _CLIENT
@@ -148,18 +139,11 @@ def _role(pid: int, memory: Memory) -> str | None:
 
 def _has(pid: int, inode: int) -> bool:
     with contextlib.suppress(LaunchError):
-        for path, target in _open_files(pid):
+        for path, target in open_files(pid):
             with contextlib.suppress(OSError):
                 if target.startswith(_MEMORY) and path.stat().st_ino == inode:
                     return True
     return False
-
-
-def _sockets(pid: int) -> set[int]:
-    with contextlib.suppress(LaunchError):
-        targets = [target for _, target in _open_files(pid)]
-        return {int(target[8:-1]) for target in targets if target.startswith("socket:[")}
-    return set()
 
 
 def _connections() -> dict[int, tuple[int, bool]]:

@@ -66,6 +66,11 @@ class Link {
   virtual absl::StatusOr<std::unique_ptr<Found>> Find(pid_t /*pid*/, unsigned /*end*/) const {
     return nullptr;
   }
+  // The same of a foreign link, where `port`, the function's, may say what to look for.
+  virtual absl::StatusOr<std::unique_ptr<Found>> FindForeign(pid_t pid, unsigned end,
+                                                             const v1::PortConfig&) const {
+    return Find(pid, end);
+  }
   // From now on read there.
   virtual void Take(std::unique_ptr<Found>) {}
   // The process that has `end` is gone: nobody can tell how full the link is until it is found

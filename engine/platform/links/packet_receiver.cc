@@ -96,6 +96,18 @@ absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::
   return found;
 }
 
+absl::StatusOr<HeldSocket> FindPacketSocket(pid_t pid, ino_t inode) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  UniqueFd socket;
+  ForEachSocket(pid, [&](int descriptor, ino_t other) {
+    if (other == inode) socket = Duplicate(process, descriptor);
+    return other != inode;
+  });
+  if (!socket.valid() || !IsPacketSocket(socket, inode))
+    return absl::NotFoundError(fmt::format("process {} has no packet socket {}", pid, inode));
+  return HeldSocket{std::move(socket), inode};
+}
+
 NetworkDevices::NetworkDevices(pid_t pid)
     : table_(open(fmt::format("/proc/{}/net/dev", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}
 

@@ -47,6 +47,8 @@ struct HeldSocket {
 // NotFound: it has not `sockets` of them yet.
 absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
                                                           std::uint32_t sockets);
+// The one of that inode, in whatever network namespace. NotFound: it is not there.
+absl::StatusOr<HeldSocket> FindPacketSocket(pid_t pid, ino_t inode);
 
 // The devices of the network namespace in which a process is, also once that has ended.
 class NetworkDevices {

@@ -20,6 +20,8 @@ namespace {
 constexpr std::size_t kSentAt = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
 constexpr std::size_t kAddresses = 12;  // bytes in front of a VLAN tag
 constexpr std::size_t kTag = 4;
+// Of a ring that nobody can look at, because nobody has attached its program.
+constexpr std::uint32_t kAssumedSlots = 1024;
 
 bool Free(const tpacket2_hdr& slot) {
   constexpr std::uint32_t kDated = TP_STATUS_TS_SOFTWARE | TP_STATUS_TS_RAW_HARDWARE;
@@ -127,9 +129,10 @@ void VethEnd::SendInto(PacketReceiver* receiver) noexcept {
 
 VethLink::VethLink(const v1::LinkConfig& config)
     : name_(config.name()),
-      slots_(config.slots()),
+      slots_(config.has_slots() ? config.slots() : kAssumedSlots),
       queues_(config.veth().queues()),
-      without_rings_(config.veth().without_rings()) {
+      without_rings_(config.veth().without_rings()),
+      foreign_(!config.has_slots()) {
   directions_[0].device = config.veth().device0();
   directions_[1].device = config.veth().device1();
   directions_[0].port = config.veth().port0();
@@ -162,6 +165,7 @@ void VethLink::Look(unsigned direction) noexcept {
 }
 
 std::uint64_t VethLink::Dropped(unsigned direction) {
+  if (foreign_) return 0;
   Direction& way = directions_[direction];
   const std::lock_guard lock(counting_);  // the kernel tells each drop once
   if (way.receiver) way.dropped += way.receiver->TakeDrops();
@@ -199,10 +203,43 @@ absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::Find(pid_t pid, unsigned 
   const Direction& way = directions_[end];
   if (way.receiver && way.receiver->HeldBy(pid)) return nullptr;
   auto found = FindReceiver(pid, way.device);
-  if (!found.ok())
-    return absl::Status(found.status().code(),
-                        fmt::format("link {}: {}", name_, std::string(found.status().message())));
+  if (!found.ok()) return Named(found.status());
   return std::make_unique<FoundReceiver>(end, *std::move(found), pid);
+}
+
+absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FindForeign(
+    pid_t pid, unsigned end, const v1::PortConfig& port) const {
+  if (directions_[end].receiver && directions_[end].receiver->HeldBy(pid)) return nullptr;
+  std::vector<PacketRings> rings;
+  std::vector<HeldSocket> sockets;
+  for (const auto& asked : port.sockets()) {
+    auto socket = FindPacketSocket(pid, asked.inode());
+    if (!socket.ok()) return Named(socket.status());
+    if (asked.slots() == 0) {
+      sockets.push_back(*std::move(socket));
+      continue;
+    }
+    const RingShape shape{
+        .slots = asked.slots(), .slot_bytes = asked.slot_bytes(), .bytes = asked.ring_bytes()};
+    if (!std::has_single_bit(shape.slots) || shape.slot_bytes < sizeof(tpacket2_hdr) ||
+        std::size_t{shape.slots} * shape.slot_bytes > shape.bytes)
+      return Named(absl::InvalidArgumentError(fmt::format(
+          "a ring of {} slots of {} bytes cannot be read", shape.slots, shape.slot_bytes)));
+    auto mapped = PacketRings::Map(*std::move(socket), shape);
+    if (!mapped.ok()) return Named(mapped.status());
+    rings.push_back(*std::move(mapped));
+  }
+  if (rings.empty() == sockets.empty())
+    return Named(absl::InvalidArgumentError("has sockets with rings, or sockets without"));
+  if (rings.empty())
+    return std::make_unique<FoundReceiver>(
+        end, std::make_unique<FollowedSockets>(std::move(sockets)), pid);
+  return std::make_unique<FoundReceiver>(end, std::make_unique<FollowedRings>(std::move(rings)),
+                                         pid);
+}
+
+absl::Status VethLink::Named(const absl::Status& error) const {
+  return {error.code(), fmt::format("link {}: {}", name_, std::string(error.message()))};
 }
 
 void VethLink::Take(std::unique_ptr<Found> found) {
@@ -222,7 +259,7 @@ void VethLink::Forget(unsigned end) {
   if (!way.receiver) return;
   if (end_ && end == 1) end_->SendInto(nullptr);
   const std::lock_guard lock(counting_);
-  way.dropped += way.receiver->TakeDrops();
+  if (!foreign_) way.dropped += way.receiver->TakeDrops();
   replaced_.push_back(std::move(way.receiver));
 }
 
@@ -240,8 +277,10 @@ class VethLinks : public LinkKind {
   }
   std::uint32_t packets(const v1::LinkConfig&) const override { return 2 * kBurst; }
   absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
-    if (foreign) return WrongLink(config, fmt::format("is foreign, which a {} cannot be", name()));
+    if (foreign) return CheckForeign(config);
     if (!config.has_slots()) return WrongLink(config, "has no slots");
+    for (const std::string& device : {config.veth().device0(), config.veth().device1()})
+      if (device.empty()) return WrongLink(config, "has no device at an end");
     if (!std::has_single_bit(config.slots()) || config.slots() > PacketRings::kMaxSlots)
       return WrongLink(config, fmt::format("has {} slots; a {} has a power of two, at most {}",
                                            config.slots(), name(), PacketRings::kMaxSlots));
@@ -252,6 +291,7 @@ class VethLinks : public LinkKind {
   bool hands_over_at_once() const override { return false; }
   absl::Status CheckBeside(const v1::LinkConfig& config,
                            const v1::LinkConfig& other) const override {
+    if (!config.has_slots()) return absl::OkStatus();  // foreign
     for (const std::string& device : {config.veth().device0(), config.veth().device1()})
       if (device == other.veth().device0() || device == other.veth().device1())
         return WrongLink(config, fmt::format("has device {}, as link {}", device, other.name()));
@@ -260,6 +300,15 @@ class VethLinks : public LinkKind {
   absl::StatusOr<std::unique_ptr<Link>> Make(const v1::LinkConfig& config, bool,
                                              rte_mempool* pool) const override {
     return VethLink::Create(config, pool);
+  }
+
+ private:
+  // Ports say what is at its ends.
+  static absl::Status CheckForeign(const v1::LinkConfig& config) {
+    const auto& veth = config.veth();
+    if (config.has_slots() || veth.engine_end() || !(veth.device0() + veth.device1()).empty())
+      return WrongLink(config, "is foreign, and has slots, devices or an end of the engine");
+    return absl::OkStatus();
   }
 };
 

@@ -68,6 +68,8 @@ class VethLink final : public Link {
   bool counts_by_looks() const noexcept override { return true; }
   std::uint64_t Dropped(unsigned direction) override;
   absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
+  absl::StatusOr<std::unique_ptr<Found>> FindForeign(pid_t pid, unsigned end,
+                                                     const v1::PortConfig& port) const override;
   void Take(std::unique_ptr<Found> found) override;
   void Forget(unsigned end) override;
   void DropReplaced() override { replaced_.clear(); }
@@ -86,11 +88,14 @@ class VethLink final : public Link {
   explicit VethLink(const v1::LinkConfig& config);
   absl::StatusOr<std::unique_ptr<PacketReceiver>> FindReceiver(pid_t pid,
                                                                const std::string& device) const;
+  absl::Status Named(const absl::Status& error) const;
 
   std::string name_;
   NetworkDevices host_{getpid()};
   std::uint32_t slots_, queues_;
   bool without_rings_;  // the sockets of functions
+  // Nor does the engine ask them what they dropped: the kernel would count from 0.
+  bool foreign_;
   std::array<Direction, 2> directions_;
   std::unique_ptr<VethEnd> end_;  // null: the engine has none
   std::vector<std::unique_ptr<PacketReceiver>> replaced_;

@@ -17,8 +17,10 @@ namespace {
 constexpr std::uint32_t kBlockBytes = 4096;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
-std::size_t BytesOf(std::uint32_t slots) {
-  return std::size_t{2} * slots * PacketRings::kFrameBytes;
+// Of rings that we make, or that a function was told to make.
+RingShape ShapeOf(std::uint32_t slots) {
+  constexpr std::uint32_t kBytes = PacketRings::kFrameBytes;
+  return {.slots = slots, .slot_bytes = kBytes, .bytes = std::size_t{2} * slots * kBytes};
 }
 
 absl::Status Failed(const std::string& what) { return absl::ErrnoToStatus(errno, what); }
@@ -56,7 +58,7 @@ absl::StatusOr<PacketRings> PacketRings::Open(const std::string& device, std::ui
   address.sll_ifindex = static_cast<int>(index);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return Failed(fmt::format("cannot bind a packet socket to {}", device));
-  return Map({std::move(socket), 0}, slots, PROT_READ | PROT_WRITE);
+  return Map({std::move(socket), 0}, ShapeOf(slots), true);
 }
 
 absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std::string& device,
@@ -66,7 +68,7 @@ absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std:
   if (!held.ok()) return held.status();
   std::vector<PacketRings> found;
   for (HeldSocket& socket : *held) {
-    auto rings = Map(std::move(socket), slots, PROT_READ);
+    auto rings = Map(std::move(socket), ShapeOf(slots));
     if (!rings.ok())
       return absl::NotFoundError(fmt::format(
           "process {} has a packet socket on {} without rings of {} slots", pid, device, slots));
@@ -75,21 +77,22 @@ absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std:
   return found;
 }
 
-absl::StatusOr<PacketRings> PacketRings::Map(HeldSocket socket, std::uint32_t slots, int access) {
-  void* const memory =
-      mmap(nullptr, BytesOf(slots), access, MAP_SHARED, socket.descriptor.get(), 0);
+absl::StatusOr<PacketRings> PacketRings::Map(HeldSocket socket, const RingShape& shape,
+                                             bool writes) {
+  const int access = writes ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* const memory = mmap(nullptr, shape.bytes, access, MAP_SHARED, socket.descriptor.get(), 0);
   if (memory == MAP_FAILED) return Failed("cannot map the rings of a packet socket");
-  return PacketRings(std::move(socket), memory, slots);
+  return PacketRings(std::move(socket), memory, shape);
 }
 
 PacketRings::~PacketRings() {
-  if (memory_ != nullptr) munmap(memory_, BytesOf(slots_));
+  if (memory_ != nullptr) munmap(memory_, shape_.bytes);
 }
 
 PacketRings::PacketRings(PacketRings&& other) noexcept
     : socket_(std::move(other.socket_)),
       memory_(std::exchange(other.memory_, nullptr)),
-      slots_(other.slots_) {}
+      shape_(other.shape_) {}
 
 std::uint32_t PacketRings::TakeDrops() const noexcept {
   tpacket_stats counted{};

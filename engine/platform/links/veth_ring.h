@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/unique_fd.h"
@@ -32,6 +33,13 @@ std::uint32_t InRow(std::uint32_t most, IsFree is_free) {
   return free;
 }
 
+// Of the rings of a packet socket.
+struct RingShape {
+  std::uint32_t slots;       // of the receive ring, a power of two
+  std::uint32_t slot_bytes;  // apart
+  std::size_t bytes;         // of both rings, which are mapped as one
+};
+
 // The two rings of a packet socket, mapped. The kernel fills the first one and empties the second.
 class PacketRings {
  public:
@@ -44,16 +52,20 @@ class PacketRings {
   // `sockets` of them yet, or not with rings of so many slots.
   static absl::StatusOr<std::vector<PacketRings>> Find(pid_t pid, const std::string& device,
                                                        std::uint32_t slots, std::uint32_t sockets);
+  // Those of a socket that somebody else made, to read.
+  static absl::StatusOr<PacketRings> Map(HeldSocket socket, const RingShape& shape) {
+    return Map(std::move(socket), shape, false);
+  }
   ~PacketRings();
   PacketRings(PacketRings&& other) noexcept;
   PacketRings& operator=(PacketRings&&) = delete;
 
   int socket() const noexcept { return socket_.descriptor.get(); }
-  std::uint32_t slots() const noexcept { return slots_; }
+  std::uint32_t slots() const noexcept { return shape_.slots; }
   // The slot of a position that only grows. Others write there at any time.
   tpacket2_hdr* received(std::uint32_t position) const noexcept { return At(position & mask()); }
   tpacket2_hdr* sending(std::uint32_t position) const noexcept {
-    return At(slots_ + (position & mask()));
+    return At(shape_.slots + (position & mask()));
   }
   // Packets for which there was no slot, since the last call or since the socket was made. A system
   // call; the kernel then counts from 0, so nobody else may ask it.
@@ -61,18 +73,18 @@ class PacketRings {
   bool HeldBy(pid_t pid) const { return socket_.HeldBy(pid); }
 
  private:
-  PacketRings(HeldSocket socket, void* memory, std::uint32_t slots)
-      : socket_(std::move(socket)), memory_(static_cast<std::byte*>(memory)), slots_(slots) {}
-  static absl::StatusOr<PacketRings> Map(HeldSocket socket, std::uint32_t slots, int access);
+  PacketRings(HeldSocket socket, void* memory, const RingShape& shape)
+      : socket_(std::move(socket)), memory_(static_cast<std::byte*>(memory)), shape_(shape) {}
+  static absl::StatusOr<PacketRings> Map(HeldSocket socket, const RingShape& shape, bool writes);
 
-  std::uint32_t mask() const noexcept { return slots_ - 1; }
+  std::uint32_t mask() const noexcept { return shape_.slots - 1; }
   tpacket2_hdr* At(std::uint32_t slot) const noexcept {
-    return reinterpret_cast<tpacket2_hdr*>(memory_ + std::size_t{slot} * kFrameBytes);
+    return reinterpret_cast<tpacket2_hdr*>(memory_ + std::size_t{slot} * shape_.slot_bytes);
   }
 
   HeldSocket socket_;
   std::byte* memory_;
-  std::uint32_t slots_;
+  RingShape shape_;
 };
 
 // How many packets the kernel has put into receive rings and their owner has taken out. No memory

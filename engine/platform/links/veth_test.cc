@@ -24,6 +24,7 @@
 #include "engine/monitor/link_progress.h"
 #include "engine/platform/eth_port.h"
 #include "engine/platform/frames.h"
+#include "engine/platform/links/kinds.h"
 #include "engine/platform/memory_for_test.h"
 
 namespace unis {
@@ -140,6 +141,120 @@ TEST_F(VethTest, OccupancyIsWhatWasSentAndNotReceived) {
   EXPECT_EQ(there.received(), 5000U);
   EXPECT_EQ(back.sent(), 1500U);
   EXPECT_EQ(link->Dropped(0) + link->Dropped(1), 0U);
+}
+
+// Somebody else's, of whatever length.
+class ForeignVethTest : public VethTest {
+ protected:
+  static constexpr std::uint32_t kTheirSlots = 512, kTheirBytes = 1024;
+
+  EthPort Theirs(const std::string& device) const {
+    auto port = EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,blocksz=8192,"
+                                          "framesz={},framecnt={}",
+                                          device, device, kTheirBytes, kTheirSlots),
+                              memory_->pool());
+    EXPECT_TRUE(port.ok()) << port.status();
+    return *std::move(port);
+  }
+  static std::unique_ptr<VethLink> Foreign() {
+    v1::LinkConfig config;
+    config.set_name("link");
+    config.set_kind(v1::LINK_VETH);
+    config.mutable_veth()->set_queues(1);
+    EXPECT_TRUE(VethKind().Check(config, true).ok());
+    auto link = VethLink::Create(config, nullptr);
+    EXPECT_TRUE(link.ok()) << link.status();
+    return *std::move(link);
+  }
+  v1::PortConfig Sockets(std::uint32_t slots = kTheirSlots) const {
+    v1::PortConfig config;
+    auto& socket = *config.add_sockets();
+    const auto held = FindPacketSockets(getpid(), far_, 1);
+    EXPECT_TRUE(held.ok()) << held.status();
+    socket.set_inode(held->front().inode);
+    socket.set_slots(slots);
+    socket.set_slot_bytes(kTheirBytes);
+    socket.set_ring_bytes(std::uint64_t{2} * kTheirSlots * kTheirBytes);
+    return config;
+  }
+};
+
+TEST_F(ForeignVethTest, ARingOfAnyLengthIsReadAndItsPeerIsUnknown) {
+  const auto link = Foreign();
+  const EthPort near = Program(near_), far = Theirs(far_);
+  const v1::PortConfig config = Sockets();
+  auto found = link->FindForeign(getpid(), 1, config);
+  ASSERT_TRUE(found.ok()) << found.status();
+  link->Take(*std::move(found));
+  EXPECT_EQ(link->occupancy(1).capacity(), kTheirSlots);
+  EXPECT_FALSE(link->occupancy(0).readable());
+  EXPECT_GT(link->occupancy(0).capacity(), 0U) << "a program sends there all the same";
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_EQ(Send(near, 100), 100U);
+    ASSERT_EQ(Waiting(*link, 1), 100U);
+    ASSERT_EQ(Receive(far, 64), 64U);
+    ASSERT_EQ(Waiting(*link, 1), 36U);
+    ASSERT_EQ(Receive(far, kTheirSlots), 36U);
+    ASSERT_EQ(Waiting(*link, 1), 0U);
+  }
+  EXPECT_EQ(*link->FindForeign(getpid(), 1, config), nullptr) << "it is read already";
+  link->Forget(1);
+  EXPECT_FALSE(link->occupancy(1).readable());
+}
+
+TEST_F(ForeignVethTest, ASocketWithoutRingsIsReadToo) {
+  const auto link = Foreign();
+  const EthPort near = Program(near_);
+  const UniqueFd socket(::socket(AF_PACKET, SOCK_RAW, 0));
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_ifindex = static_cast<int>(if_nametoindex(far_.c_str()));
+  ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  v1::PortConfig config = Sockets();
+  config.mutable_sockets(0)->set_slots(0);
+  auto found = link->FindForeign(getpid(), 1, config);
+  ASSERT_TRUE(found.ok()) << found.status();
+  link->Take(*std::move(found));
+  ASSERT_EQ(Send(near, 20), 20U);
+  EXPECT_GE(Waiting(*link, 1), 20U) << "by the room that they take";
+  EXPECT_LT(Waiting(*link, 1), 60U);
+  std::array<char, 64> frame;
+  while (recv(socket.get(), frame.data(), frame.size(), MSG_DONTWAIT) > 0) continue;
+  EXPECT_EQ(Waiting(*link, 1), 0U);
+}
+
+TEST_F(ForeignVethTest, WhatItDroppedIsTheProgramsToAsk) {
+  const auto link = Foreign();
+  const EthPort near = Program(near_), far = Theirs(far_);
+  const v1::PortConfig config = Sockets();
+  auto found = link->FindForeign(getpid(), 1, config);
+  ASSERT_TRUE(found.ok()) << found.status();
+  link->Take(*std::move(found));
+  while (Waiting(*link, 1) < kTheirSlots) ASSERT_EQ(Send(near, 64), 64U);
+  ASSERT_EQ(Send(near, 64), 64U);  // beyond it
+  EXPECT_EQ(link->Dropped(1), 0U);
+  const auto socket = FindPacketSocket(getpid(), config.sockets(0).inode());
+  ASSERT_TRUE(socket.ok()) << socket.status();
+  tpacket_stats counted{};
+  socklen_t bytes = sizeof(counted);
+  ASSERT_EQ(getsockopt(socket->descriptor.get(), SOL_PACKET, PACKET_STATISTICS, &counted, &bytes),
+            0);
+  EXPECT_GE(counted.tp_drops, 64U);
+}
+
+TEST_F(ForeignVethTest, SocketsThatAreNotAsWasSaidAreRefused) {
+  const auto link = Foreign();
+  const EthPort far = Theirs(far_);
+  for (const std::uint32_t slots : {100U, 2 * kTheirSlots + 1, 1U << 20})
+    EXPECT_FALSE(link->FindForeign(getpid(), 1, Sockets(slots)).ok()) << slots;
+  v1::PortConfig config = Sockets();
+  config.mutable_sockets(0)->set_ring_bytes(config.sockets(0).ring_bytes() + 4096);
+  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok());
+  config = Sockets();
+  config.mutable_sockets(0)->set_inode(1);
+  EXPECT_TRUE(absl::IsNotFound(link->FindForeign(getpid(), 1, config).status()));
+  EXPECT_FALSE(link->FindForeign(getpid(), 1, {}).ok());
 }
 
 TEST_F(VethTest, PacketsThatCameAndWentBetweenTwoLooksAreCounted) {
