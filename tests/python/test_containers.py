@@ -128,7 +128,7 @@ def test_what_it_sees_is_read_only_but_for_what_says_otherwise() -> None:
     assert all({"nosuid", "nodev"} <= {*each["options"]} for each in bound.values())
     places = [each["destination"] for each in told["mounts"]]
     assert places.index("/usr") < places.index("/run") < places.index("/run/a")
-    assert {"/proc", "/sys", "/dev"} <= {*places}
+    assert {"/proc", "/sys", "/dev", "/dev/hugepages"} <= {*places}
 
 
 paths = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(

@@ -72,7 +72,9 @@ def _print(plan: Plan, graph: Graph) -> None:
         rights = f"user {function.user or 'root'}, capabilities " + (
             ", ".join(function.capabilities) or "none"
         )
-        _print_process(function.name, f": {where}, cost {cost}, {rights}", _command(function))
+        inside = f", in a container{_image(function)}" if function.container else ""
+        more = f": {where}, cost {cost}, {rights}{inside}"
+        _print_process(function.name, more, _command(function))
         for number, port in enumerate(function.ports):
             ends = f"receives from {port.rx or 'nothing'}, sends to {port.tx or 'nothing'}"
             print_line(f"  port {number}: {ends}")
@@ -86,6 +88,11 @@ def _way(chain: ChainPlan, graph: ChainGraph) -> str:
         return "".join(f"\n  {line}" for line in lines)
     hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
     return " " + " → ".join([chain.ingress, *hops, chain.egress])
+
+
+def _image(function: FunctionPlan) -> str:
+    image = function.container.image if function.container else None
+    return f" with image {image}" if image else ""
 
 
 def _command(function: FunctionPlan) -> list[str]:

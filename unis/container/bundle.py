@@ -107,6 +107,8 @@ def _own_mounts() -> list[dict[str, Any]]:
         made("/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
         made("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666"]),
         made("/dev/shm", "tmpfs", _OPEN),  # noqa: S108  of the container
+        # For programs that keep files of packet memory; others have hugepages without it.
+        made("/dev/hugepages", "hugetlbfs", ["nosuid", "nodev", "noexec", "mode=1777"]),
         *(made(place, "tmpfs", _OPEN if place == _SCRATCH[0] else _PRIVATE) for place in _SCRATCH),
     ]
 

@@ -28,7 +28,7 @@ from unis.runtime import cgroup, child
 from unis.runtime.child import Child, Command
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import locked, remove_tree, written
-from unis.runtime.orphans import FUNCTION_MARK, Orphan
+from unis.runtime.orphans import FUNCTION_MARK, Orphan, adopted
 from unis.runtime.privileges import Rights, account_of
 from unis.runtime.state import RUN_MARK
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from unis.runtime.directory import RunDirectory
 
 _CRUN_SECONDS = 20.0  # for what takes 30 ms
+_PARTING_SECONDS = 5.0  # till what crun forked in between has ended too
 _CGROUPS = Path("/sys/fs/cgroup")
 # It refuses machines with both versions of cgroups where version 2 has a controller. So it sees
 # version 2 alone, in a mount namespace that goes with it.
@@ -95,6 +96,8 @@ def start(
     if code:
         raise RunFailedError(f"crun cannot start {what}{made.end_of_log()}", bad_input=True)
     pid = int(pid_file.read_text())
+    if not adopted(pid, _PARTING_SECONDS):
+        raise RunFailedError(f"process {pid} of {what} did not become a child of UNiS")
     return dataclasses.replace(
         made, process=Orphan(pid, made.process), offloads=workload.OFFLOADS in function.env
     )

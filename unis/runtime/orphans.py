@@ -60,6 +60,20 @@ class Orphan:
         return code
 
 
+def adopted(pid: int, seconds: float) -> bool:
+    """Waits till a process whose parent ends is our child."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(_LOOK_SECONDS / 10)
+        else:
+            return True
+
+
 def mark_of(run_id: str, function: str) -> str:
     """What `FUNCTION_MARK` says of it."""
     return f"{run_id}.{function}"
