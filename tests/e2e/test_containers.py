@@ -74,6 +74,22 @@ def test_the_example_runs_and_leaves_nothing(machine: Machine, end: str) -> None
     assert_nothing_left(machine)
 
 
+@pytest.mark.parametrize(
+    "left", ["containers/a/root", "crun/a", "containers/b", "containers/b/pid"]
+)
+def test_a_launcher_that_is_killed_meanwhile_leaves_nothing(machine: Machine, left: str) -> None:
+    """Just when this has been made."""
+    file = machine.chain_file({name: macswap(container={}) for name in "ab"}, traffic=SLOWLY)
+    directory = run_directory(machine.name)
+    with machine.start("up", str(file)) as launcher:
+        while not (directory.path / left).exists():
+            assert launcher.poll() is None
+        machine.kill(launcher.pid)
+        launcher.communicate()
+    machine.wait_for(lambda: not machine.processes(), "processes are left")
+    assert_nothing_left(machine)
+
+
 def test_they_hand_the_cpu_over_and_sleep(machine: Machine) -> None:
     """The engine finds the turns of threads that have other numbers in their containers."""
     functions = {name: macswap(container={}) for name in "ab"}
@@ -138,4 +154,6 @@ def test_what_is_wrong_is_told_with_what_mends_it(
             if program.name != "crun" and not (hidden / program.name).is_symlink():
                 (hidden / program.name).symlink_to(program)
     monkeypatch.setenv("PATH", ":".join([*path, str(hidden)]))
-    assert "run `apt-get install crun`" in refused()
+    said = refused()
+    assert "run `apt-get install crun`" in said
+    assert "starting unisd" not in said

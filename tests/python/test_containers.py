@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from tests.python.planned import planned, small, told
 from unis.chain.model import ChainFile
+from unis.container.build import PROGRAMS, build_image
 from unis.container.bundle import FIXED, Contained, config, ordered, within
 from unis.container.image import Image, find_in, open_image, this_architecture, unpack
+from unis.container.libraries import files_needed
 from unis.container.model import ImageError, Mount
 from unis.container.root import assemble
 from unis.plan.difference import difference
@@ -213,6 +215,33 @@ def test_a_program_is_found_on_the_path_of_the_image(tmp_path: Path) -> None:
     assert find_in(image, "./b/p") == Path("/b/p")
     assert find_in(image, "q") is None
     assert find_in(image, "a/p") is None, "it cannot be executed"
+
+
+def test_the_same_programs_make_the_same_image_and_no_library_twice(tmp_path: Path) -> None:
+    programs = {"yes": Path("/usr/bin/yes"), "y": Path("/usr/bin/yes"), "t": Path("/usr/bin/true")}
+    digests = {build_image(programs, [], tmp_path / name) for name in ("one", "two", "one")}
+    assert len(digests) == 1
+    image = open_image(tmp_path / "one")
+    assert {name: str(find_in(image, name)) for name in programs} == {
+        name: str(PROGRAMS / name) for name in programs
+    }
+    root = tmp_path / "root"
+    root.mkdir()
+    unpack(image, root)
+    bin_folder = root / "usr/local/bin"
+    assert bin_folder.joinpath("yes").samefile(bin_folder / "y")
+    assert [*root.rglob("libc.so.6")], "it needs that"
+    build_image({"t": Path("/usr/bin/true")}, [], tmp_path / "one")
+    assert find_in(open_image(tmp_path / "one"), "yes") is None
+    assert len([*(tmp_path / "one/blobs/sha256").iterdir()]) == 3
+    with pytest.raises(ImageError, match="something else in it"):
+        build_image(programs, [], root)
+
+
+def test_what_a_script_needs_nobody_knows(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("#!/bin/sh")
+    with pytest.raises(ImageError, match="is a script or the like"):
+        files_needed([tmp_path / "x"])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from unis import built
 from unis.plan.cpus import clashing
 from unis.plan.model import Plan
-from unis.runtime import hugepages
+from unis.runtime import contained, hugepages
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, damages, machine_lock
 from unis.runtime.errors import LaunchError, as_root
@@ -38,6 +38,7 @@ def claim(
         raise LaunchError(
             f"UNiS needs root, for hugepages and real-time scheduling: run `{as_root()}`"
         )
+    _require_crun(plan)
     with machine_lock():
         with switch.deferred():
             _clear_stale_runs(report, switch.forced)
@@ -75,6 +76,7 @@ def claim(
 
 def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None:
     """Notes what the run of `state` takes beside what it has once it is `plan`, or LaunchError."""
+    _require_crun(plan)
     with machine_lock():
         _require_no_damage(but=state.name)
         others = _runs_beside(state)
@@ -93,9 +95,15 @@ def require_room(plan: Plan, old: RunState) -> None:
     """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
     built.unisd()
     port_parts(plan.name)
+    _require_crun(plan)
     _require_no_damage()
     freed_mb = 0 if old.undone() else old.hugepages_mb
     _require_hugepages(plan.hugepages_mb, _runs_beside(old), freed_mb)
+
+
+def _require_crun(plan: Plan) -> None:
+    if any(function.container for function in plan.functions):
+        contained.crun()
 
 
 def _runs_beside(run: RunState | None = None) -> list[RunState]:
