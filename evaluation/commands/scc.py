@@ -111,7 +111,7 @@ def _print(results: SccResults) -> None:
     for claim in results.claims:
         if claim.why == NOT_ASKED:
             continue
-        verdict = claim.verdict + (f": {claim.why}" if claim.ratio is None else "")
+        verdict = claim.verdict + (f": {claim.why}" if claim.verdict == "not measured" else "")
         table.add_row(
             claim.claim, f"{claim.at_least:g}", *ratio_cells(claim.ratio),
             Text(verdict, _STYLES.get(claim.verdict, "dim")),
@@ -132,6 +132,12 @@ def _chain(row: SccRow) -> str:
     return " ".join([*told, f"{row.size} B"])
 
 
+def _out_of_order(row: SccRow) -> str:
+    if row.order is None or row.out_of_order is None:
+        return ""
+    return f" ({row.out_of_order:.0%} out of order)"
+
+
 def _print_latency(experiment: str, rows: list[SccRow]) -> None:
     from evaluation.scc.rows import arm_of
 
@@ -142,7 +148,7 @@ def _print_latency(experiment: str, rows: list[SccRow]) -> None:
         title = f"{_chain(row)}, {row.load}"
         table.add_row(
             "" if title == before else title,
-            arm_of(row).name,
+            arm_of(row).name + _out_of_order(row),
             f"{row.kpps:.1f}",
             *(us_text(row.latency_us[key]) for key in ("p5", "p50", "p95", "p99")),
             *ratio_cells(row.ratio_to_default["kpps"]),

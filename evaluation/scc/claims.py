@@ -137,6 +137,8 @@ def _judged(wanted: _Wanted, rows: Iterable[SccRow], left_out: dict[str, str]) -
             ),
             NOT_ASKED,
         )
+    elif wanted.experiment in left_out and ratio is not None:
+        verdict, why = "not measured", left_out[wanted.experiment]
     claim = SccClaim(
         experiment=wanted.experiment, claim=wanted.claim, at_least=wanted.at_least, ratio=ratio,
         verdict=verdict, why=why,

@@ -9,7 +9,6 @@ import fcntl
 import os
 import socket
 import struct
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -173,11 +172,3 @@ def queue_up(tids: Sequence[int]) -> None:
             os.sched_setscheduler(tid, policy, os.sched_param(priority + other))
     except ProcessLookupError:
         return  # it ends
-
-
-def queue_up_later(tids: Sequence[int], seconds: float) -> threading.Timer:
-    """The same after so many seconds, when a measurement has set its policy."""
-    timer = threading.Timer(seconds, queue_up, (tids,))
-    timer.daemon = True
-    timer.start()
-    return timer

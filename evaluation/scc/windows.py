@@ -12,12 +12,13 @@ from evaluation.scc.arms import SccArm
 from evaluation.scc.outside import NO_TIME, SchedTimes
 from unis.engine.histogram import Latency
 from unis.measure import order
-from unis.measure.windows import Offered, Span, measure, rr_slice
+from unis.measure.windows import Arm, Offered, Span, measure, rr_slice
 from unis.plan.contract import scheduler_settings
 from unis.runtime.run import Run
 from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
+_PRIMES = Span(0.05, 0.02)  # a measurement by which an arm is in force
 _MAX_DELAY_US = 100.0  # of functions that sleep between packets
 
 
@@ -49,9 +50,6 @@ class SccWindow:
         """None: no packet came."""
         return self.latency.percentile_us(percentile)
 
-
-# Of engines that keep the order of the run queue.
-_KEEP_ORDER, _ORDER_COUNTERS = "keep_order", ("order_seen", "out_of_order")
 
 # rounds[r][arm.name]
 SccRounds = list[dict[str, SccWindow]]
@@ -92,15 +90,15 @@ class Bench:
             asked = replace(asked, offered=Offered(pps, "constant"))
         asked = asked.with_settings(self._settings(arm))
         threads = self._find_threads()
+        self._queue_up(arm, asked, threads)
         before, counted = self._times(threads), self._order()
-        with self._turned(arm, threads, span):
-            reply = measure(self.run.client, asked, span, self.run.plan.controller)
+        reply = measure(self.run.client, asked, span, self.run.plan.controller)
         now = self._order()
         return SccWindow(
             reply,
             self._times(threads) - before,
             self._classes(threads),
-            (now[0] - counted[0], now[1] - counted[1]) if now and counted else None,
+            (now[0] - counted[0], now[1] - counted[1]),
         )
 
     def most_kpps(self, arm: SccArm, window: float, rounds: int = 3) -> float:
@@ -133,29 +131,18 @@ class Bench:
         if arm.mode == "sleeping":
             part = part.model_copy(update={"max_delay_us": _MAX_DELAY_US})
         settings = scheduler_settings(part, self.run.plan.gamma.value)
-        if counts_order():
-            setattr(settings, _KEEP_ORDER, arm.order != "reverse")
+        settings.keep_order = arm.order != "reverse"
         return settings
 
-    @contextlib.contextmanager
-    def _turned(
-        self, arm: SccArm, threads: Sequence[tuple[int, int]], span: Span
-    ) -> Iterator[None]:
-        """Has the run queue in the arm's order from the middle of settling on. An engine that keeps
-        the chain's does so itself.
+    def _queue_up(self, arm: SccArm, asked: Arm, threads: Sequence[tuple[int, int]]) -> None:
+        """Has the run queue in reverse order, where the arm asks for it. The engine keeps that of
+        the chain. What is in force is not decided again, so the order stays in the window.
         """
-        if arm.order is None or (arm.order == "chain" and counts_order()):
-            yield
+        if arm.order is None:
             return
-        tids = [tid for _, tid in threads]
-        timer = outside.queue_up_later(
-            tids[::-1] if arm.order == "reverse" else tids, span.settle / 2
-        )
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
+        measure(self.run.client, asked, _PRIMES, self.run.plan.controller)
+        if arm.order == "reverse":
+            outside.queue_up([tid for _, tid in reversed(threads)])
 
     # ------------------------------------------------------------------ around a window
 
@@ -177,17 +164,9 @@ class Bench:
     def _classes(self, threads: Sequence[tuple[int, int]]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(str(outside.kernel_class(tid)) for _, tid in threads))
 
-    def _order(self) -> tuple[int, int] | None:
-        if not counts_order():
-            return None
+    def _order(self) -> tuple[int, int]:
         cores = self.run.client.stats().cores
-        seen, out = (sum(getattr(core, name) for core in cores) for name in _ORDER_COUNTERS)
-        return seen, out
-
-
-def counts_order() -> bool:
-    """Whether this engine keeps the order of the run queue, and counts what leaves it."""
-    return _ORDER_COUNTERS[1] in pb.CoreStats.DESCRIPTOR.fields_by_name
+        return sum(core.order_seen for core in cores), sum(core.out_of_order for core in cores)
 
 
 @contextlib.contextmanager

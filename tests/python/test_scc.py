@@ -231,6 +231,12 @@ def test_an_order_that_was_another_is_told() -> None:
     assert trouble(0.01, 0.9) is None
     assert trouble(0.5, 0.9) == "50% of the switches left the order of the chain"
     assert trouble(0.0, 0.2) == "only 20% of the switches were reverse"
+    lower = {"default": Ratio(median=3, lo=2.8, hi=3.2), "blocking": None}
+    rows = [a_row(ORDERS[0], experiment="order", length=8, times_lower=lower)]
+    for left_out, verdict in (({}, "holds"), ({"order": "another"}, "not measured")):
+        assert [each.verdict for each in claims(rows, left_out) if each.experiment == "order"] == [
+            verdict
+        ]
 
 
 # ------------------------------------------------------------------ the paper
