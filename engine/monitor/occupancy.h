@@ -44,6 +44,14 @@ class Occupancy {
     return Occupancy(at, capacity, 1, true);
   }
 
+  // What is put in is counted some time after it was sent: something else passes it on.
+  Occupancy Late() const {
+    Occupancy late = *this;
+    late.late_ = true;
+    return late;
+  }
+  bool late() const noexcept { return late_; }
+
   // Packets; with several queues what one of them holds, for a program may send by one alone.
   std::uint32_t capacity() const noexcept { return capacity_ / unit_; }
   bool readable() const noexcept { return at_.ahead != nullptr; }
@@ -112,6 +120,7 @@ class Occupancy {
   std::uint32_t capacity_;
   std::uint32_t unit_;
   bool free_ = false;
+  bool late_ = false;
 };
 
 }  // namespace unis

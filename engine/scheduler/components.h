@@ -25,6 +25,8 @@ class InterfaceMonitor {
   // cannot tell.
   virtual std::uint16_t Sent(LinkIndex) const noexcept { return 0; }
   virtual std::uint16_t Received(LinkIndex) const noexcept { return 0; }
+  // Sent() grows some time after a packet was sent: something else passes it on.
+  virtual bool CountsLate(LinkIndex) const noexcept { return false; }
   // False: its occupancy cannot be read, and NumPkts() says 0.
   virtual bool HasOccupancy(LinkIndex) const noexcept { return true; }
 };

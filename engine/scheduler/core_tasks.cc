@@ -89,6 +89,11 @@ std::uint16_t CoreTasks::SentBy(const TaskState& task) const noexcept {
   return packets;
 }
 
+bool CoreTasks::SentIsCountedLate(const TaskState& task) const noexcept {
+  return std::ranges::any_of(
+      Out(task), [this](const EgressState& out) { return monitor_.CountsLate(out.link); });
+}
+
 std::uint16_t CoreTasks::MovedBy(const TaskState& task) const noexcept {
   return static_cast<std::uint16_t>(TakenBy(task) + SentBy(task));
 }

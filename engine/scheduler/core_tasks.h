@@ -102,6 +102,7 @@ class CoreTasks {
   // Packets that the task has ever taken; sent; taken and sent. All wrap.
   std::uint16_t TakenBy(const TaskState& task) const noexcept;
   std::uint16_t SentBy(const TaskState& task) const noexcept;
+  bool SentIsCountedLate(const TaskState& task) const noexcept;
   std::uint16_t MovedBy(const TaskState& task) const noexcept;
   std::uint16_t MovedByAll() const noexcept;
   // Packets that have ever been put into links that no task of this core reads. Wraps.

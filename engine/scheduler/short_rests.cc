@@ -147,7 +147,8 @@ bool ShortRests::FindTimers(Nanoseconds now) noexcept {
   for (Slot slot = 0; slot < tasks_.size(); ++slot) {
     Asleep& before = asleep_[slot];
     const std::uint16_t taken = tasks_.TakenBy(tasks_[slot]), sent = tasks_.SentBy(tasks_[slot]);
-    const bool by_timer = compare && taken == before.taken && sent != before.sent;
+    const bool by_timer = compare && taken == before.taken && sent != before.sent &&
+                          !tasks_.SentIsCountedLate(tasks_[slot]);
     before.taken = taken;
     before.sent = sent;
     if (!by_timer) continue;

@@ -203,6 +203,14 @@ TEST_F(ShortRestsWithTimersTest, WhatIsCountedLateIsNoTimers) {
   EXPECT_EQ(SendsByTimer(), std::nullopt);
 }
 
+TEST_F(ShortRestsWithTimersTest, WhereSomethingElsePassesPacketsOnNobodyIsSaidToSendByATimer) {
+  rig.monitor.late = true;
+  PassUntilResting();
+  for (int i = 0; i < 20; ++i) PollsAndSends(0, 32);
+  EXPECT_TRUE(Resting());
+  EXPECT_EQ(SendsByTimer(), std::nullopt);
+}
+
 TEST_F(ShortRestsWithTimersTest, ATaskThatSaysHelloNowAndThenMaySleep) {
   PassUntilResting();
   for (int i = 0; i < 10; ++i) {
