@@ -127,7 +127,7 @@ class Machine:
         """Every packet so far, counted with the chains drained, as `unis account` does."""
         with EngineClient(run_directory(self.name).socket) as client:
             account: Json = as_dict(client.settle())
-        assert account["exact"]
+        assert account["exact"], account
         return account
 
     def down(self) -> str:

@@ -6,22 +6,25 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Machine
-from tests.e2e.third_party import third_party
+from tests.e2e.third_party import on_path
 from unis import built
 
 EXAMPLES = sorted((built.clone() / "examples").glob("*.yaml"))
 ENOUGH_CPUS = {"two-cores": 3}
 FETCHED = {
     "diamond": "dpdk-testpmd",
+    "ovs": "ovs-vswitchd",
     "unmodified": "dpdk-testpmd",
     "unmodified-rings": "dpdk-testpmd",
 }
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_runs_here_or_says_why_not(machine: Machine, example: Path) -> None:
+def test_runs_here_or_says_why_not(
+    machine: Machine, example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if program := FETCHED.get(example.stem):
-        third_party(program)
+        on_path(monkeypatch, program)
     needed = ENOUGH_CPUS.get(example.stem, 2)
     if len(os.sched_getaffinity(0)) < needed:
         told = machine.unis("up", str(example), "--name", machine.name, "--detach", code=2)

@@ -1,6 +1,9 @@
 """Programs that the project did not write, for chains of end-to-end tests."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.machine import Json
 from tests.needs import need
@@ -18,6 +21,12 @@ def third_party(name: str) -> Path:
     program = built.clone() / "build" / "third-party" / "bin" / name
     need(program.exists(), f"needs {name}: run tools/third-party")
     return program
+
+
+def on_path(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """As if a package had installed it."""
+    folder = third_party(name).parent
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
 def a_testpmd(mode: str = "macswap", *words: str, **more: object) -> Json:

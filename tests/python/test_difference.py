@@ -486,6 +486,7 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "functions": (small(), small(functions={**small()["functions"], "nat": RING})),
         "chains": (small(), small(chains={"e": {"path": ["fw", "nat", "monitor"]}})),
         "links": (small(), small(links=[{"from": "fw", "to": "nat", "slots": 8192}])),
+        "ovs": (with_link(kind="ovs"), {**with_link(kind="ovs"), "ovs": {"cpu": 1}}),
     },
 }
 # The first has one value; a file of another name is another run.

@@ -189,7 +189,7 @@ def test_what_does_nothing_is_told() -> None:
     for parts, said in (
         ({**share, "traffic": {}}, "at rate: max"),
         ({**share, "traffic": port}, "with a device as source"),
-        ({**share, **veth}, "beside veth or bridge links"),
+        ({**share, **veth}, "beside links of kernel devices"),
         ({**share, "scheduler": {"max_delay_us": 0}}, "with max_delay_us: 0"),
         ({**share, "scheduler": {"policy": "rr"}}, "under another policy"),
         ({"defaults": {"cpu": 1, "kernel": {"nice": 3}}}, "kernel of functions does nothing"),

@@ -231,9 +231,14 @@ def _thresholds(file: ChainFile) -> Iterator[Problem]:
 def _kernel(file: ChainFile) -> Iterator[Problem]:
     stated: list[tuple[tuple[str, ...], Kernel | None]] = [
         (("defaults",), file.defaults.kernel),
+        (("ovs",), file.ovs.kernel),
         *((("functions", name), each.kernel) for name, each in file.functions.items()),
         *((("chains", name), chain.kernel) for name, chain in file.chains.items()),
     ]
+    if file.ovs.kernel and file.ovs.kernel.policy is None:
+        yield Problem(("ovs", "kernel"), "names no policy; state `policy: fifo`, or another")
+    if file.ovs.kernel and file.ovs.kernel.slice_ms is not None:
+        yield Problem(("ovs", "kernel", "slice_ms"), "is for functions; leave it out")
     for name, chain in file.chains.items():
         if chain.kernel and chain.reverse_of:
             yield Problem(

@@ -55,8 +55,8 @@ class Link(Part):
     slots: Slots | None = None
     """Slots of a ring (default: those of the chain); of other kinds, slots each way."""
     driver: Literal["af_packet", "mmsg"] | None = None
-    """What functions receive and send by on a `veth`: DPDK's net_af_packet (the default), or UNiS'
-    net_mmsg, whose burst is one system call."""
+    """What functions receive and send by on a `veth` or `ovs`: DPDK's net_af_packet (the default),
+    or UNiS' net_mmsg, whose burst is one system call."""
     batch: Annotated[int, Field(ge=1, le=256)] | None = None
     """Frames a burst with driver `mmsg`, at most (default: 32)."""
     calls: Literal["vector", "single"] | None = None

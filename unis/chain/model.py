@@ -400,6 +400,17 @@ class Platform(Part):
     """When unisd dies: `never`: the run ends; `on-failure`: the whole run is restarted."""
 
 
+class OpenVSwitch(Part):
+    """The process of Open vSwitch that carries the packets of all links of kind `ovs`."""
+
+    cpu: Cpu | None = None
+    """CPU of the thread that carries packets: its own, or that of functions. Default: those of the
+    platform."""
+    kernel: Kernel | None = None
+    """How the kernel runs that thread. Default: `fifo` with priority 49, above all functions, on a
+    CPU of functions; else as any process."""
+
+
 class ChainFile(Part):
     """A file for `unis up`. `${VAR}` and `${VAR:-default}` are substituted; keys `x-…` are
     ignored.
@@ -422,6 +433,7 @@ class ChainFile(Part):
     )
     """Chains by name."""
     links: list[Link] = Field(default=[])
+    ovs: OpenVSwitch = OpenVSwitch()
 
     def function(self, name: str) -> Function:
         """The function called `name`, with the defaults filled in; KeyError if there is none."""

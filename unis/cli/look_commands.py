@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from unis.engine.client import EngineClient
     from unis.runtime.directory import RunDirectory
+    from unis.runtime.state import FunctionProcess
     from unis.v1 import engine_pb2 as pb
 
 _NOT_COUNTED = "– in place of packets: only functions on rings tell UNiS their counts"
@@ -115,11 +116,25 @@ def _print(row: _RunRow) -> None:
         stopped = about_stopped(row.stats)
         for line in chain(stopped, lost(row.stats, noted), goals, about_cpus(row.stats)):
             print_line(line)
+        if row.state.ovs:
+            print_line(_about_ovs(row.state.ovs))
         if not row.state.attached:
             counted = counts_all(row.stats)
             print_line(account_text(row.stats.account, counted=counted))
             if not counted:
                 print_line(_NOT_COUNTED, "dim")
+
+
+def _about_ovs(noted: FunctionProcess) -> str:
+    from unis.runtime.ovs import observed
+
+    told = observed(noted)
+    if not told["pid"]:
+        return f"Open vSwitch {told['ended'] or 'has ended'}; it is started again"
+    values = ((key, told[key]) for key in ("priority", "nice", "restarts"))
+    more = "".join(f", {key} {value}" for key, value in values if value)
+    cpus = ",".join(map(str, told["cpus"]))
+    return f"Open vSwitch: pid {told['pid']}, CPU {cpus}, class {told['policy']}{more}"
 
 
 def _p95s(row: _RunRow) -> dict[str, float | None]:
@@ -189,6 +204,10 @@ def _run_data(row: _RunRow) -> dict[str, Any]:
         "restarts": {function.name: function.restarts for function in state.functions},
         "silence": row.silence,
     }
+    if state.ovs:
+        from unis.runtime.ovs import observed
+
+        result["ovs"] = observed(state.ovs)
     if row.stats:
         result["policy"] = names.policy_name(row.stats.policy)
         result["stats"] = as_dict(row.stats)

@@ -3,7 +3,10 @@
 from unis.links.bridge import Bridge
 from unis.links.kind import LinkKind
 from unis.links.memif import Memif
+from unis.links.ovs import Ovs
 from unis.links.ring import Ring
 from unis.links.veth import Veth
 
-KINDS: dict[str, LinkKind] = {kind.name: kind for kind in (Ring(), Memif(), Veth(), Bridge())}
+KINDS: dict[str, LinkKind] = {
+    kind.name: kind for kind in (Ring(), Memif(), Veth(), Bridge(), Ovs())
+}

@@ -32,7 +32,8 @@ class LinkSpec:
     name: str
     slots: int
     engine: bool  # whether the engine has one of the ends; else two functions have them
-    folder: Path  # where its files may be
+    folder: Path  # where files of its functions may be
+    directory: Path = Path()  # where those of the run are
     queues_to_server: int = 1  # by which the client sends, the end that is there later
     queues_to_client: int = 1  # as many where queues may not differ
     driver: str | None = None  # of functions' ports, where the kind has several

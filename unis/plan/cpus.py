@@ -1,6 +1,6 @@
 """Which CPUs traffic and scheduler have, and whether functions may have theirs."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from unis.chain.model import ChainFile
@@ -60,8 +60,30 @@ def assign(
     """
     found = _platform(file, machine, others, there)
     return replace(
-        found, problems=(*found.problems, *_function_problems(file, machine, others, found.cpus))
+        found,
+        problems=(
+            *found.problems,
+            *_function_problems(file, machine, others, found.cpus),
+            *_switch_problems(file, machine, others),
+        ),
     )
+
+
+def _switch_problems(
+    file: ChainFile, machine: Machine, others: Sequence[OtherRun]
+) -> Iterator[Problem]:
+    cpu, where = file.ovs.cpu, ("ovs", "cpu")
+    if cpu is None:
+        return
+    if not any(link.kind == "ovs" for link in file.links):
+        yield Problem(where, "applies to links of kind: ovs, and there is none; leave it out")
+    elif cpu not in machine.cpus:
+        here = format_cpu_list(machine.cpus)
+        yield Problem(where, f"CPU {cpu} does not exist here ({here}); choose another")
+    for other in others:
+        if clashing([], [cpu], other):
+            sentence = f"CPU {cpu} is that of functions of run `{other.name}`; choose another"
+            yield Problem(where, sentence, passing=True)
 
 
 def _function_problems(
@@ -125,6 +147,7 @@ def _platform(
     functions = {used for other in others for used in other.cpus} | file.cpus
     platforms = {used for other in others for used in other.platform_cpus}
     free = sorted(machine.cpus - functions - platforms)
+    free = [cpu for cpu in free if cpu != file.ovs.cpu] or free
     if free:
         # One for each where there are as many and one to spare, else they share the first.
         return PlatformCpus(tuple(free[: _PLATFORM_PARTS if len(free) > _PLATFORM_PARTS else 1]))

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from unis.chain.model import PortSink, PortSource
 from unis.links.kind import LinkPlan
-from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, Plan, PortPlan
+from unis.plan.cpus import format_cpu_list
+from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, Plan, PortPlan, SwitchPlan
 
 PlanPart = Literal["chain", "function", "scheduler", "traffic", "platform"]
 What = Literal["added", "removed", "changed", "started anew", "moved"]
@@ -192,6 +193,13 @@ def _kernel(function: FunctionPlan) -> str:
     return ", ".join(f"{key} {value}" for key, value in stated.items()) or "by default"
 
 
+def _switch(switch: SwitchPlan) -> str:
+    stated = switch.kernel.model_dump(exclude_none=True)
+    return ", ".join(
+        [f"CPU {format_cpu_list(switch.cpus)}", *(f"{k} {v}" for k, v in stated.items())]
+    )
+
+
 def _cost(function: FunctionPlan) -> str:
     return "as measured" if function.cost_ns is None else f"{function.cost_ns:g} ns"
 
@@ -252,7 +260,8 @@ def _settings(old: Plan, new: Plan) -> Iterator[Change]:
     if why := tuple(_fields(old.traffic.model_dump(), new.traffic.model_dump())):
         yield Change("traffic", "", "changed", why)
     platforms = [{"restart": plan.restart, "share": plan.share} for plan in (old, new)]
-    if why := tuple(_fields(*platforms)):
+    switches = [{"ovs": plan.switch and _switch(plan.switch)} for plan in (old, new)]
+    if why := (*_fields(*platforms), *_fields(*switches)):
         yield Change("platform", "", "changed", why)
 
 

@@ -240,6 +240,14 @@ class EnginePlan:
 
 
 @dataclass(frozen=True)
+class SwitchPlan:
+    """The thread of Open vSwitch that carries packets."""
+
+    cpus: tuple[int, ...]
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
 class Plan:
     """All that is decided before anything is started."""
 
@@ -261,6 +269,7 @@ class Plan:
     restart: str = "never"  # of all of it, when unisd dies: never, on-failure
     share: bool = False  # whether others may use what is left of the platform's CPU
     dma: DmaChoice | None = None  # of the NICs among source and sink
+    switch: SwitchPlan | None = None  # None: no link is of kind ovs
     notes: tuple[str, ...] = ()  # sentences that the user should read
     # Functions with a link to another: each is measured in a run of its own, before this one.
     linked: frozenset[str] = frozenset()

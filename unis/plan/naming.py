@@ -70,6 +70,7 @@ def name_links(
             slots=place.slots(rings),
             engine=not place.is_direct,
             folder=next((folders[end] for end in ends if end in folders), directory),
+            directory=directory,
             queues_to_server=queues.tx,
             queues_to_client=queues.rx,
             driver=place.of_kind.driver if place.of_kind else None,

@@ -12,7 +12,7 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile, Kernel
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
-from unis.engine.limits import broken
+from unis.engine.limits import broken, limit
 from unis.plan import dma
 from unis.plan.containers import with_folders
 from unis.plan.cpus import assign
@@ -28,6 +28,7 @@ from unis.plan.model import (
     Plan,
     PortPlan,
     SplitPlan,
+    SwitchPlan,
 )
 from unis.plan.naming import Links, name_links
 from unis.plan.programs import ProgramPlan, Programs, arguments, look_at_programs
@@ -38,6 +39,7 @@ from unis.plan.wiring import Wiring, wire, wiring_problems
 from unis.workload import Start, engine_prefix
 
 _T = TypeVar("_T")
+_SWITCH_PRIORITY = int(limit("KernelScheduling.priority").max or 1)  # above all functions
 
 
 def make_plan(
@@ -117,8 +119,8 @@ def _share_does_nothing(file: ChainFile, cpus: int) -> str | None:
         return "at rate: max, for the source always sends"
     if cpus > 1:
         return f"where the platform has {cpus} CPUs"
-    if any(link.kind in ("veth", "bridge") for link in file.links):
-        return "beside veth or bridge links, for the engine must look at them"
+    if any(link.kind in ("veth", "bridge", "ovs") for link in file.links):
+        return "beside links of kernel devices, for the engine must look at them"
     if file.max_delay_us == 0:
         return "with max_delay_us: 0, for functions poll"
     if (file.scheduler.policy, file.scheduler.controller) != ("unis", "handover"):
@@ -176,9 +178,21 @@ class _PlanBuilder:
             restart=self.chain.file.platform.restart,
             share=self.chain.file.platform.share,
             dma=self.queues,
+            switch=self._switch(),
             notes=tuple(notes),
             variables=self.chain.variables,
         )
+
+    def _switch(self) -> SwitchPlan | None:
+        """By default above all functions, where it is among them."""
+        if not any(link.kind == "ovs" for link in self.named.plans()):
+            return None
+        stated = self.chain.file.ovs
+        among = stated.cpu in self.chain.file.cpus
+        kernel = stated.kernel or (Kernel(policy="fifo") if among else Kernel())
+        if kernel.policy in ("fifo", "rr") and kernel.priority is None:
+            kernel = kernel.model_copy(update={"priority": _SWITCH_PRIORITY if among else 1})
+        return SwitchPlan(self.platform if stated.cpu is None else (stated.cpu,), kernel)
 
     def _engine(self, memory_mb: int) -> EnginePlan:
         pci = dma.pci_addresses(self.chain.file.traffic)

@@ -384,8 +384,10 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
         if link.slots is not None and link.slots > kind.most_slots:
             sentence = f"{link.slots} slots; a {link.kind} has up to {kind.most_slots}"
             yield Problem(("links", at, "slots"), sentence)
-        if link.driver and link.kind != "veth":
-            sentence = f"applies to kind: veth, and this link is a {link.kind}; leave it out"
+        if link.driver and link.kind not in ("veth", "ovs"):
+            sentence = (
+                f"applies to kinds veth and ovs, and this link is a {link.kind}; leave it out"
+            )
             yield Problem(("links", at, "driver"), sentence)
         for key in ("batch", "calls", "wait"):
             if getattr(link, key) and link.driver != "mmsg":

@@ -18,7 +18,7 @@ from unis.errors import UnisError
 from unis.plan.difference import Difference, difference, without
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
-from unis.runtime import folders
+from unis.runtime import folders, ovs
 from unis.runtime.claim import claim_more, groups_of
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError, internal_error
@@ -143,6 +143,7 @@ class _ChangeInProgress:
             if function.folder and not function.folder.exists():
                 folders.make(function)
         make_links(run, self.new)
+        ovs.follow(run, self.new)
         self._apply(self.new)
         for function in beginning:
             folders.give_away(function)
@@ -206,6 +207,7 @@ class _ChangeInProgress:
         """Notes no more than is there now."""
         state = self.run.state
         made = made_by(plan)
+        ovs.leave(self.run, plan)
         left: set[Made] = set()  # to be tried again when the run ends
         gone = [one for one in state.made if one not in made]
         for problem in remove_links(gone):

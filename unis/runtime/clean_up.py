@@ -84,7 +84,7 @@ def _leave_reason(
         problems=problems,
     )
     if not problems:
-        ended = ended.with_changes(unisd=None, guard=None, functions=[], leaf=None)
+        ended = ended.with_changes(unisd=None, guard=None, functions=[], leaf=None, ovs=None)
     try:
         directory.remove_shared()
         directory.write(ended)

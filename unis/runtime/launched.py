@@ -45,8 +45,8 @@ class LaunchedFunctions:
         """Seconds till something is to be done."""
         if self._ending:
             return _AGAIN_SECONDS
-        first = min((due - time.monotonic() for due in self._due.values()), default=math.inf)
-        return max(_LEAST_SECONDS, first)
+        due = [*self._due.values(), *([self.run.ovs.due] if self.run.ovs else [])]
+        return max(_LEAST_SECONDS, min(due, default=math.inf) - time.monotonic())
 
     def watched(self) -> Iterator[int]:
         """Not those of which the engine has not let go yet: they have ended, as we know."""
@@ -56,6 +56,8 @@ class LaunchedFunctions:
         """Sees who has died, and starts again whose time has come."""
         run = self.run
         run.check_platform()
+        if run.ovs:
+            run.ovs.reconcile()
         for name, child in list(run.functions.items()):
             # Not one that was ended with another, which died.
             if name in run.functions and child.ended() and name not in self._ending:

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
@@ -50,6 +50,27 @@ class Options:
     )  # to measure with, instead of the traffic's
 
 
+class Switch(Protocol):
+    """Processes that carry the packets of links."""
+
+    due: float  # when it is started again (monotonic)
+
+    def follow(self, plan: Plan, *, only: bool = False) -> None:
+        """Has what the links of the plan need; with `only` nothing else. UnisError."""
+
+    def living(self) -> list[Child]:
+        """Its processes that run."""
+
+    def check(self) -> None:
+        """Raises RunFailedError if one has ended."""
+
+    def reconcile(self) -> None:
+        """Tells when it has died, and starts it again after a while that grows."""
+
+    def end(self) -> None:
+        """Ends all."""
+
+
 class Run:
     """A chain that is coming up or running. Made by `running()`."""
 
@@ -72,6 +93,7 @@ class Run:
         self.switch = switch
         self.functions: dict[str, Child] = {}  # those that were started, by name
         self.unisd: Child | None = None
+        self.ovs: Switch | None = None  # once a link of that kind was there
         self._coming: set[str] = set()  # functions that were started and not attached yet
         self._state: RunState | None = None
         self._faults: dict[str, str] = {}  # the last traceback, by what was being done
@@ -299,12 +321,15 @@ class Run:
     def processes(self, without: Collection[str] = ()) -> list[Process]:
         """Of functions but those in `without`, of engine and guard."""
         functions = [child for name, child in self.functions.items() if name not in without]
-        children = [*functions, *([self.unisd] if self.unisd else [])]
+        switch = self.ovs.living() if self.ovs else []
+        children = [*functions, *switch, *([self.unisd] if self.unisd else [])]
         return [*(child.process for child in children), *([self.guard] if self.guard else [])]
 
     def check(self) -> None:
         """Raises RunFailedError if a process of the run has died."""
         self.check_platform()
+        if self.ovs:
+            self.ovs.check()
         for name in self.functions:
             self.check_function(name)
 

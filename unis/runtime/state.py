@@ -70,6 +70,7 @@ class RunState:
     guard: ProcessId | None = None
     unisd: ProcessId | None = None
     functions: list[FunctionProcess] = field(default_factory=list)
+    ovs: FunctionProcess | None = None  # Open vSwitch's, of links of that kind
 
     def __post_init__(self) -> None:
         joined = [self.joined] if self.joined else []
@@ -120,22 +121,24 @@ class RunState:
                 raise ValueError(f"it has version {version}, and this `unis` reads {VERSION}")
             for key in ("launcher", "guard", "unisd"):
                 data[key] = _process(data[key])
-            data["functions"] = [
-                FunctionProcess(
-                    str(part["name"]),
-                    int(part["cpu"]),
-                    _known(part["process"]),
-                    int(part["restarts"]),
-                    str(part["ended"]),
-                    part.get("namespace"),
-                )
-                for part in data["functions"]
-            ]
+            data["functions"] = [_function(part) for part in data["functions"]]
+            data["ovs"] = _function(data["ovs"]) if data.get("ovs") else None
             data["phase"] = Phase(data["phase"])
             data["made"] = [(str(kind), str(name)) for kind, name in data.get("made", [])]
             return cls(**data)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
+
+
+def _function(part: Any) -> FunctionProcess:
+    return FunctionProcess(
+        str(part["name"]),
+        int(part["cpu"]),
+        _known(part["process"]),
+        int(part["restarts"]),
+        str(part["ended"]),
+        part.get("namespace"),
+    )
 
 
 def _process(data: Any) -> ProcessId | None:

@@ -22,7 +22,7 @@ from unis import built, links
 from unis.errors import UnisError
 from unis.links import namespaces
 from unis.links.devices import place
-from unis.runtime import cgroup, child, folders, hugepages, kernel_settings
+from unis.runtime import cgroup, child, folders, hugepages, kernel_settings, ovs
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
 from unis.runtime.directory import run_directory
@@ -300,6 +300,7 @@ STEPS = (
         lambda run: make_links(run, run.plan),
         lambda state, _: remove_links(state.made),
     ),
+    StartStep("Switch", lambda run: ovs.follow(run, run.plan)),
     StartStep("Engine", start_engine, _remove_engine),
     StartStep("Owners", _give_folders_away),
     StartStep("Functions", _start_functions, _end_functions),

@@ -79,6 +79,12 @@ std::uint32_t FollowedSockets::Room(std::uint32_t most, std::uint32_t) const noe
   return most;
 }
 
+std::uint32_t FollowedSockets::Waiting() const noexcept {
+  std::uint32_t waiting = 0;
+  for (const HeldSocket& socket : sockets_) waiting += PacketsIn(Ask(socket).waiting, kLeastBytes);
+  return waiting;
+}
+
 std::uint64_t FollowedSockets::TakeDrops() noexcept {
   std::uint64_t taken = 0;
   for (std::size_t socket = 0; socket < sockets_.size(); ++socket) {

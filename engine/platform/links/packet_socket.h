@@ -34,6 +34,8 @@ class FollowedSockets final : public PacketReceiver {
   void Feed(const std::uint32_t*) noexcept override {}
   std::uint64_t TakeDrops() noexcept override;
   bool HeldBy(pid_t pid) const override { return sockets_.front().HeldBy(pid); }
+  // Packets that wait now, as occupancy() counts. Any thread.
+  std::uint32_t Waiting() const noexcept;
 
  private:
   struct Counters {

@@ -112,8 +112,13 @@ std::uint32_t VethEnd::FreeToSend(std::uint32_t most) const noexcept {
 
 std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) noexcept {
   if (rte_spinlock_trylock(&sending_) == 0) return 0;
-  const std::uint32_t room =
-      receiver_ == nullptr ? 0 : receiver_->Room(std::min(count, rings_.slots()), handed_);
+  std::uint32_t room = receiver_ == nullptr ? 0 : std::min(count, rings_.slots());
+  if (room > 0 && through_ != nullptr) {
+    const Occupancy behind = receiver_->occupancy();
+    room = through_->Room(room, behind.capacity() - behind.Packets(), behind.capacity());
+  } else if (room > 0) {
+    room = receiver_->Room(room, handed_);
+  }
   rte_spinlock_unlock(&sending_);
   return room;
 }
@@ -137,27 +142,38 @@ VethLink::VethLink(const v1::LinkConfig& config)
   directions_[1].device = config.veth().device1();
   directions_[0].port = config.veth().port0();
   directions_[1].port = config.veth().port1();
+  const std::string& pid_file = config.veth().switch_pid_file();
+  if (pid_file.empty()) return;
+  directions_[0].through = std::make_unique<SwitchPort>(pid_file, config.veth().port1());
+  directions_[1].through = std::make_unique<SwitchPort>(pid_file, config.veth().port0());
 }
 
 absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig& config,
                                                            rte_mempool* pool) {
   std::unique_ptr<VethLink> link(new VethLink(config));
+  const auto wrong = [&](const absl::Status& why) {
+    return absl::Status(why.code(),
+                        fmt::format("link {}: {}", config.name(), std::string(why.message())));
+  };
+  for (const Direction& way : link->directions_)
+    if (auto found = way.through ? way.through->Follow() : absl::OkStatus(); !found.ok())
+      return wrong(found);
   if (!config.veth().engine_end()) return link;
   auto rings = PacketRings::Open(link->directions_[0].device, link->slots_);
-  if (!rings.ok())
-    return absl::Status(rings.status().code(), fmt::format("link {}: {}", config.name(),
-                                                           std::string(rings.status().message())));
+  if (!rings.ok()) return wrong(rings.status());
   std::vector<PacketRings> own;
   own.push_back(*std::move(rings));
   auto followed = std::make_unique<FollowedRings>(std::move(own));
   link->end_ = std::make_unique<VethEnd>(followed->rings().front(), pool);
+  link->end_->SendThrough(link->directions_[1].through.get());
   link->directions_[0].receiver = std::move(followed);
   return link;
 }
 
 Occupancy VethLink::occupancy(unsigned direction) const {
   const auto& receiver = directions_[direction].receiver;
-  return receiver ? receiver->occupancy() : Occupancy::Unreadable(slots_);
+  if (!receiver) return Occupancy::Unreadable(slots_);
+  return directions_[direction].through ? receiver->occupancy().Late() : receiver->occupancy();
 }
 
 void VethLink::Look(unsigned direction) noexcept {
@@ -172,7 +188,8 @@ std::uint64_t VethLink::Dropped(unsigned direction) {
   const Direction& sender = directions_[1 - direction];
   way.unsent = std::max(way.unsent, sender.devices.Unsent(sender.device) +
                                         (way.port.empty() ? 0 : host_.Unsent(way.port)));
-  return way.dropped + way.unsent + (direction == 1 && end_ ? end_->too_long() : 0);
+  const std::uint64_t on_the_way = way.through ? way.through->Dropped() : 0;
+  return way.dropped + way.unsent + on_the_way + (direction == 1 && end_ ? end_->too_long() : 0);
 }
 
 namespace {
@@ -317,6 +334,15 @@ class BridgeLinks final : public VethLinks {
   std::string name() const override { return "bridge"; }
 };
 
+class OvsLinks final : public VethLinks {
+ public:
+  std::string name() const override { return "ovs"; }
+  absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
+    if (config.veth().switch_pid_file().empty()) return WrongLink(config, "names no switch");
+    return VethLinks::Check(config, foreign);
+  }
+};
+
 }  // namespace
 
 const LinkKind& VethKind() {
@@ -326,6 +352,11 @@ const LinkKind& VethKind() {
 
 const LinkKind& BridgeKind() {
   static const BridgeLinks kind;
+  return kind;
+}
+
+const LinkKind& OvsKind() {
+  static const OvsLinks kind;
   return kind;
 }
 

@@ -1,5 +1,6 @@
 // A link between two kernel devices, each with a packet socket on it: both ways, by copying. They
-// are a pair, or a bridge joins them. The engine has one of its ends, or none.
+// are a pair, or a bridge joins them, of the kernel or of a switch that is a process. The engine
+// has one of its ends, or none.
 //
 // Who sends pays: in its system call the kernel puts the packet into the receiver's ring or socket
 // buffer, and drops it there if that is full.
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "engine/platform/links/link.h"
+#include "engine/platform/links/switch_port.h"
 #include "engine/platform/links/veth_ring.h"
 
 namespace unis {
@@ -40,6 +42,8 @@ class VethEnd final : public LinkEnd {
 
   // What is at the other end; null: there is nobody, and nothing is sent.
   void SendInto(PacketReceiver* receiver) noexcept;
+  // What packets pass before; before the first SendInto().
+  void SendThrough(SwitchPort* through) noexcept { through_ = through; }
   std::uint64_t too_long() const noexcept { return too_long_.value(); }
 
  private:
@@ -52,8 +56,9 @@ class VethEnd final : public LinkEnd {
   rte_mempool* const pool_;
   rte_spinlock_t sending_ = RTE_SPINLOCK_INITIALIZER;  // for who reads or changes receiver_
   PacketReceiver* receiver_ = nullptr;
-  std::uint32_t received_ = 0;  // packets, as a position in the ring
-  std::uint32_t handed_ = 0;    // to the kernel, likewise
+  SwitchPort* through_ = nullptr;  // null: what is sent is at the receiver at once
+  std::uint32_t received_ = 0;     // packets, as a position in the ring
+  std::uint32_t handed_ = 0;       // to the kernel, likewise
   Counter too_long_;
 };
 
@@ -83,6 +88,7 @@ class VethLink final : public Link {
     std::unique_ptr<PacketReceiver> receiver;  // null: not found yet, or forgotten
     std::uint64_t dropped = 0;                 // by those that were replaced, and counted so far
     std::uint64_t unsent = 0;                  // by the device that sends, and by the port
+    std::unique_ptr<SwitchPort> through;       // null: no process is on the way there
   };
 
   explicit VethLink(const v1::LinkConfig& config);

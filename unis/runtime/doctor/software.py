@@ -49,7 +49,8 @@ def link_kinds() -> Iterator[Finding]:
     for kind in KINDS.values():
         if lacking := kind.lacks():
             meaning = f"links of kind {kind.name} do not come up"
-            yield note(f"links: {kind.name}", lacking, meaning)
+            found, _, mend = lacking.partition("; ")
+            yield note(f"links: {kind.name}", found, meaning, mend)
 
 
 def containers() -> Finding:
