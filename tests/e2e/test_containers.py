@@ -12,7 +12,7 @@ from tests.e2e.test_users import DAC_OVERRIDE, IPC_LOCK, NET_RAW, assert_has
 from tests.e2e.test_veth import kill_and_await
 from tests.needs import need
 from unis import built
-from unis.runtime.directory import run_directory
+from unis.runtime.directory import base_directory, run_directory
 from unis.runtime.folders import folders_directory, port_plugin
 
 EXAMPLE = built.clone() / "examples" / "container.yaml"
@@ -114,8 +114,11 @@ def test_one_that_is_killed_comes_back(machine: Machine) -> None:
     assert_nothing_left(machine)
 
 
-def test_a_program_of_an_image_runs_as_its_user(machine: Machine) -> None:
+def test_a_program_of_an_image_runs_as_its_user(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It sees the image, the folder of the chain file, what is mounted, and nothing else."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(machine.directory / "cache"))
     machine.unis("image", "macswap", "-o", "image")
     (machine.directory / "rules").mkdir()
     machine.directory.chmod(0o755)
@@ -128,12 +131,17 @@ def test_a_program_of_an_image_runs_as_its_user(machine: Machine) -> None:
     root = Path(f"/proc/{pid}/root")
     assert str(Path(f"/proc/{pid}/exe").readlink()) == "/usr/local/bin/macswap"
     assert {path.name for path in (root / "etc").iterdir()} == {"ld.so.cache", "rules"}
-    assert {path.name for path in (root / "run/unis").iterdir()} == {"functions", "ports"}
-    assert [path.name for path in (root / "run/unis/functions").iterdir()] == [f"{machine.name}.a"]
+    notes = root / base_directory().relative_to("/")
+    assert {path.name for path in notes.iterdir()} == {"functions", "ports"}
+    assert [path.name for path in (notes / "functions").iterdir()] == [f"{machine.name}.a"]
     assert_delivers_more_than(machine, 5000)
     assert_whole(machine.exact_account())
     machine.down()
     assert_nothing_left(machine)
+    (unpacked,) = (machine.directory / "cache/unis/images").iterdir()
+    assert {path.name for path in unpacked.iterdir()} == {"etc", "lib", "lib64", "usr"}, (
+        "nothing is written into it"
+    )
 
 
 def test_what_is_wrong_is_told_with_what_mends_it(

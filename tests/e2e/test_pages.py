@@ -54,7 +54,8 @@ def test_kernel_devices(mine: Machine) -> None:
     mine.assert_clean()
 
 
-def test_containers(mine: Machine) -> None:
+def test_containers(mine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(mine.directory / "cache"))
     mine.directory.chmod(0o755)
     said = follow(_DOCS / "containers.md", mine.directory)
     assert said.count(" delivered + ") >= 2
