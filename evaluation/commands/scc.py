@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
+from unis import built
 from unis.cli.bench_options import ratio_cells, us_text, words_of
 from unis.cli.terminal import out, say, table_of, writable, write_result
 
@@ -69,6 +71,8 @@ def scc(
     file = writable(output / "results.json")
     machine = Machine.this()
     summary, commit = MachineSummary.this(len(machine.cpus)), Source.this().commit
+    fetched = built.build_directory() / "third-party" / "bin"  # Open vSwitch, if not installed
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(fetched)])
     bench = SccBench(settings, machine, say)
     say(f"{len(bench.steps)} steps, about {bench.seconds / 60:.0f} min")
     results = results_of(bench.found, settings, summary, commit)

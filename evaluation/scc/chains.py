@@ -1,6 +1,7 @@
 """The chains that are measured: functions on links of one kind, all on one CPU."""
 
 import itertools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ from unis.chain.load import LoadedChain
 from unis.chain.model import API_VERSION, ChainFile
 
 MACSWAP, TESTPMD = "macswap", "testpmd"
+# Frames of 64 B that the default buffer of a packet socket holds: as many as queues of testpmd, or
+# it would be the queues that count.
+SOCKET_SLOTS = 256
+_QUEUES = re.compile(r"(--[rt]xd)=\d+")
 # What ports are called, by link and driver.
 _PORTS = {"mmsg": "net_mmsg", "af_packet": "net_af_packet", "af_xdp": "net_af_xdp"}
 
@@ -74,7 +79,9 @@ class ChainSpec:
     def _function(self) -> dict[str, Any]:
         if self.program == TESTPMD:
             third_party.check(TESTPMD)
-            return {**(third_party.testpmd() or {}), "capabilities": ["net_raw"]}
+            function = third_party.testpmd() or {}
+            command = [_QUEUES.sub(rf"\1={SOCKET_SLOTS}", word) for word in function["command"]]
+            return {**function, "command": command, "capabilities": ["net_raw"]}
         # One direction, or each turn would look for packets at two ports.
         port = _PORTS[self.driver]
         return {"program": MACSWAP, "args": ["--ports", f"{port}0,{port}1"]}

@@ -20,7 +20,7 @@ from evaluation.scc.arms import (
     SccArm,
     policy_arms,
 )
-from evaluation.scc.chains import TESTPMD, ChainSpec
+from evaluation.scc.chains import SOCKET_SLOTS, TESTPMD, ChainSpec
 from evaluation.scc.claims import Kept
 from evaluation.scc.rows import Load, SccRow, joined, paper_name, row_of
 from evaluation.scc.windows import Bench, SccRounds, bench_of
@@ -36,7 +36,6 @@ _MEASURED_WITH = {"contention": "policy"}  # by the windows of another
 _BRING_UP = 4.0  # seconds, with its end
 _T = TypeVar("_T")
 _HALF = 0.5
-_SOCKET_SLOTS = 256  # frames of 64 B that the default buffer of a packet socket holds
 
 
 @dataclass(frozen=True)
@@ -280,8 +279,7 @@ class SccBench:
             if link not in links.KINDS:
                 self.found.left_out["testpmd af_xdp"] = f"this UNiS has no links of kind {link}"
                 continue
-            # A ring as long as a socket's buffer is by default, or it is the queue that counts.
-            slots = _SOCKET_SLOTS if driver == "af_packet" else None
+            slots = SOCKET_SLOTS if driver == "af_packet" else None
             spec = ChainSpec(4, link, driver, batch=None, slots=slots, program=TESTPMD)
             yield self._chain_step("testpmd", spec, arms, DEFAULT)
 
