@@ -51,6 +51,7 @@ def test_bring_your_own(mine: Machine) -> None:
 def test_kernel_devices(mine: Machine) -> None:
     said = follow(_DOCS / "kernel-devices.md", mine.directory)
     assert " delivered + " in said
+    assert "unis-mine.nat" in said
     mine.assert_clean()
 
 
