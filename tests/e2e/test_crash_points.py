@@ -59,10 +59,11 @@ def chain(machine: Machine, *own: str, host: str = "") -> Path:
     return machine.chain_file(functions, links=links, traffic=traffic)
 
 
-def up(machine: Machine, victim: str, point: str) -> int:
+def up(machine: Machine, victim: str, point: str, file: Path | None = None) -> int:
     """The exit code of `unis up` in which the victim dies there."""
+    file = file or chain(machine, "a", "b")
     program = [sys.executable, "-m", "tests.e2e.killing", point, victim]
-    command = [*program, "up", str(chain(machine, "a", "b")), "--detach"]
+    command = [*program, "up", str(file), "--detach"]
     done = subprocess.run(
         command, cwd=built.clone(), capture_output=True, text=True, check=False, timeout=_SECONDS,
         env={**os.environ, "KILLED": str(machine.directory / "killed")},

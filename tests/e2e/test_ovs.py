@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Machine, macswap
+from tests.e2e.test_crash_points import assert_nothing_stays
+from tests.e2e.test_crash_points import up as killed
+from tests.e2e.test_namespaces import network
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from tests.e2e.test_veth import assert_come_back, assert_ends_clean, on_links
 from tests.e2e.third_party import on_path
@@ -112,7 +115,7 @@ def test_if_it_dies_that_is_told_and_it_comes_back(machine: Machine, program: st
     up(machine, "a")
     assert_delivers_more_than(machine, 1000)
     is_switch = program == "ovs-vswitchd"
-    machine.kill(switch_of(machine).process.pid if is_switch else database_of(machine))
+    machine.kill(switch_of(machine).process.pid if is_switch else databases_of(machine)[0])
     machine.wait_for(lambda: switch_of(machine).restarts == 1, "it is not back")
     machine.wait_for(lambda: "Open vSwitch runs again" in machine.unis("logs", machine.name), "log")
     assert f"{program} (pid " in machine.unis("logs", machine.name)
@@ -120,16 +123,17 @@ def test_if_it_dies_that_is_told_and_it_comes_back(machine: Machine, program: st
     assert_whole(machine.exact_account())
 
 
-def database_of(machine: Machine) -> int:
+def databases_of(machine: Machine) -> list[int]:
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes()
             folder = (process / "cwd").readlink()
         except OSError:
             continue
-        if b"ovsdb-server" in words and folder.parts[-3] == machine.name:
-            return int(process.name)
-    raise AssertionError("there is no database")
+        if b"ovsdb-server" in words and f"/{machine.name}/" in str(folder):
+            found.append(int(process.name))
+    return found
 
 
 def test_both_plans_and_their_change_while_it_runs(machine: Machine) -> None:
@@ -153,6 +157,25 @@ def test_both_plans_and_their_change_while_it_runs(machine: Machine) -> None:
     assert not devices_of(bridges)
     assert "ovs" not in told_of(machine)
     assert_delivers_more_than(machine, delivered(machine.ps()) + 1000)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "_spawn",
+        "_spawn#2",  # the database runs
+        "_wait_for#2",  # both run, and are not noted
+        "_join",
+        "_settle",
+    ],
+)
+def test_killed_while_it_starts_it_leaves_nothing(machine: Machine, point: str) -> None:
+    before = network()
+    functions = {"a": macswap(restart="on-failure")}
+    file = machine.chain_file(functions, links=on_ovs("a"), traffic=TRAFFIC)
+    assert killed(machine, "launcher", f"unis.runtime.ovs:SwitchProcesses.{point}", file) == 1
+    assert_nothing_stays(machine, before)
+    machine.wait_for(lambda: databases_of(machine) == [], "a database is left")
 
 
 def told_of(machine: Machine) -> dict[str, object]:
