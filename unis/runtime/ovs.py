@@ -247,11 +247,10 @@ class SwitchProcesses:
                 words += ["--", "set", "Interface", port, f"ofport_request={number}"]
         if not words:
             return
-        self._tool("ovs-vsctl", f"--timeout={_SECONDS}", *_DATABASE, *words)
+        self._tool("ovs-vsctl", *_DATABASE, *words)
         self._bridges -= gone
         failed = self._tool(
             "ovs-vsctl",
-            f"--timeout={_SECONDS}",
             *_DATABASE,
             "--bare",
             "--columns=name,error",
@@ -321,7 +320,7 @@ def observed(noted: FunctionProcess) -> dict[str, Any]:
     return told
 
 
-_DATABASE = ("--db=unix:db.sock",)
+_DATABASE = ("--db=unix:db.sock", "--retry", f"--timeout={_SECONDS}")
 _FLOWS = "in_port=1,actions=output:2\nin_port=2,actions=output:1\n"
 
 
