@@ -1,6 +1,5 @@
 """Arms: how the functions of one chain are scheduled in a window."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,13 +45,13 @@ class SccArm:
         """Long enough that each function has had its slice several times. `rr_slice`: seconds, that
         of this machine.
         """
-        quantum = self.quantum_ms / 1000 if self.quantum_ms is not None else rr_slice
         if self.mode != "polling" or self.policy == HANDOVER or length == 1:
             return Span(SETTLE, window)
-        if self.policy != "rr":
-            quantum = max(self.quantum_ms or 0.0, _TICK_SLICE_MS) / 1000
-        cycle = length * quantum
-        return Span(max(SETTLE, 2 * cycle), max(window, math.ceil(_CYCLES) * cycle))
+        slice_s = max(self.quantum_ms or 0.0, _TICK_SLICE_MS) / 1000
+        if self.policy == "rr" and self.quantum_ms is None:
+            slice_s = rr_slice
+        cycle = length * slice_s
+        return Span(max(SETTLE, 2 * cycle), max(window, _CYCLES * cycle))
 
 
 DEFAULT = SccArm("other", "polling")

@@ -264,7 +264,8 @@ def test_the_papers_tables_are_those_of_its_pages() -> None:
 # ------------------------------------------------------------------ arms, chains, steps
 
 
-@given(st.sampled_from(policy_arms(quick=False, may_wait=True)), st.integers(1, 8))
+@pytest.mark.parametrize("length", range(1, 9))
+@pytest.mark.parametrize("arm", policy_arms(quick=False, may_wait=True), ids=str)
 def test_a_window_holds_turns_of_every_function(arm: SccArm, length: int) -> None:
     span = arm.span(length, 0.25, 0.1)
     slice_s = (arm.quantum_ms or (100 if arm.policy == "rr" else 4)) / 1000
