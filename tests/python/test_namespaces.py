@@ -231,3 +231,20 @@ def test_a_program_starts_in_it_as_its_user(tmp_path: Path, spaces: tuple[str, s
     user, *devices_there, where = (tmp_path / "log").read_text().split()
     assert (user, devices_there) == ("nobody", ["lo"])
     assert where != str(Path("/proc/self/ns/net").readlink())
+
+
+@pytest.mark.system
+def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    need_root()
+    here = Path("/proc/self/ns/net").readlink()
+    assert namespaces.lacks() == ""
+    assert Path("/proc/thread-self/ns/net").readlink() == here
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    assert "apt-get install iproute2" in namespaces.lacks()
+    monkeypatch.undo()
+
+    def refuse(name: str, *_: object) -> None:
+        raise PermissionError(1, f"{name} is not permitted")
+
+    monkeypatch.setattr(namespaces, "_call", refuse)
+    assert "refuses a network namespace: unshare is not permitted" in namespaces.lacks()
