@@ -160,6 +160,7 @@ class SwitchProcesses:
         for problem in remove_tree(self._folder):
             raise LaunchError(problem, bad_input=False)
         own_directory(self._folder, 0o700)
+        _needed(_SWITCH)
         schema = _needed("vswitch.ovsschema")
         self._tool("ovsdb-tool", "create", "conf.db", schema)
         before = self.run.state.ovs
@@ -328,7 +329,7 @@ def _needed(name: str) -> str:
     found = find(name)
     if found is None:
         raise LaunchError(
-            f"links of kind ovs need Open vSwitch, and {name} is not on PATH: "
+            f"links of kind ovs need Open vSwitch, and there is no {name} here: "
             "`apt-get install openvswitch-switch`; its service need not run"
         )
     return str(found)
