@@ -64,13 +64,13 @@ bool HandoverController::Start(CoreIndex, TaskIndex first) noexcept {
 
 // `first` has its turn until the others are in order. A thread whose priority falls comes before
 // those that have it already.
-void HandoverController::PutInOrder(TaskIndex first) noexcept {
-  if (above_ || !states_[first].in_line || !SetPriority(first, kFoot)) return;
+bool HandoverController::PutInOrder(TaskIndex first) noexcept {
+  if (above_ || !states_[first].in_line || !SetPriority(first, kFoot)) return false;
   for (std::size_t i = 1; i < tasks_.size(); ++i) {
     const auto task = static_cast<TaskIndex>((first + i) % tasks_.size());
     if (states_[task].in_line) (void)GoToEnd(task);
   }
-  (void)SetPriority(first, kInLine);
+  return SetPriority(first, kInLine);
 }
 
 // It has turns in the line from now on.

@@ -11,6 +11,8 @@
 // the scheduler lets them, and else not at all.
 #pragma once
 
+#include <rte_cycles.h>
+
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,7 +51,8 @@ class HandoverController final : public TaskController, public YieldingTasks {
   }
   void LetRingsJoin(bool join, TaskIndex current) noexcept override;
   TurnTimes LastTurns(TaskIndex task) const noexcept override;
-  void PutInOrder(TaskIndex first) noexcept override;
+  std::uint64_t TurnClock() const noexcept override { return rte_rdtsc(); }
+  bool PutInOrder(TaskIndex first) noexcept override;
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
   void RequestYield(TaskIndex task) noexcept override;
   void Grant(TaskIndex task, std::uint32_t packets) noexcept override;

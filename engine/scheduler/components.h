@@ -68,9 +68,11 @@ class YieldingTasks {
     std::uint64_t last = 0, before = 0;
   };
   virtual TurnTimes LastTurns(TaskIndex) const noexcept { return {}; }
-  // The line is in the order of the tasks from now on, and begins with `first`, which has its turn;
-  // where that has just ended, a task may be at another place.
-  virtual void PutInOrder(TaskIndex /*first*/) noexcept {}
+  // Now, on that clock.
+  virtual std::uint64_t TurnClock() const noexcept { return 0; }
+  // Puts the line into the order of the tasks; it begins with `first`, which has its turn. Where
+  // that turn ends meanwhile, one task may come to another place. False: it could not.
+  virtual bool PutInOrder(TaskIndex /*first*/) noexcept { return false; }
   // Turns that `task` has begun, as CurrentTurn() has seen them.
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
   // `task` yields when it polls next. No system call.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -122,11 +123,18 @@ struct FakeController final : ProcessController, YieldingTasks {
     }
   }
   TurnTimes LastTurns(TaskIndex task) const noexcept override {
+    if (before_turn_times) before_turn_times();
     return task < turn_times.size() ? turn_times[task] : TurnTimes{};
   }
-  void PutInOrder(TaskIndex first) noexcept override { put_in_order.push_back(first); }
-  std::vector<TurnTimes> turn_times;    // per task
-  std::vector<TaskIndex> put_in_order;  // who was first, each time
+  std::uint64_t TurnClock() const noexcept override { return turn_clock; }
+  bool PutInOrder(TaskIndex first) noexcept override {
+    put_in_order.push_back(first);
+    return true;
+  }
+  std::vector<TurnTimes> turn_times;        // per task
+  std::uint64_t turn_clock = ~0ULL;         // now, on their clock
+  std::function<void()> before_turn_times;  // is read, each time
+  std::vector<TaskIndex> put_in_order;      // who was first, each time
   void RequestYield(TaskIndex task) noexcept override { asked.push_back(task); }
   void Grant(TaskIndex task, std::uint32_t packets) noexcept override { granted[task] = packets; }
   std::map<TaskIndex, std::uint32_t> granted;

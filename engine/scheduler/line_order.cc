@@ -8,13 +8,18 @@ namespace {
 constexpr std::size_t kFewest = 3;  // fewer are always in order
 // One round may be seen while the line changes.
 constexpr std::uint32_t kProofs = 2;
-// Where tasks leave their order again and again, repairs take no more than a hundredth of the time.
-constexpr Nanoseconds kLeastPause = 1'000'000, kMostPause = 1'000'000'000;
+// Two system calls for each task, of 1 µs or so: a hundredth of the time.
+constexpr Nanoseconds kLeastPauseEach = 200'000;
+// Where repairs do not help, or the order is lost again at once.
+constexpr Nanoseconds kMostPause = 1'000'000'000;
 
 }  // namespace
 
 LineOrder::LineOrder(const CoreTasks& tasks, YieldingTasks& yielding)
-    : tasks_(tasks), yielding_(yielding), pause_(kLeastPause) {
+    : tasks_(tasks),
+      yielding_(yielding),
+      least_pause_(static_cast<Nanoseconds>(tasks.size()) * kLeastPauseEach),
+      pause_(least_pause_) {
   times_.reserve(tasks.size());
   began_.reserve(tasks.size());
   turns_.reserve(tasks.size());
@@ -22,11 +27,15 @@ LineOrder::LineOrder(const CoreTasks& tasks, YieldingTasks& yielding)
 
 void LineOrder::Look(bool keep, Slot current, Nanoseconds now) noexcept {
   if (tasks_.size() < kFewest) return;
+  const std::uint64_t clock = yielding_.TurnClock();
   times_.clear();
   YieldingTasks::TurnTimes newest;
   for (const TaskState& task : tasks_) {
     if (!yielding_.SupportsYield(task.index)) continue;
-    times_.push_back(yielding_.LastTurns(task.index));
+    const YieldingTasks::TurnTimes times = yielding_.LastTurns(task.index);
+    // It is the program that says so.
+    if (times.before >= times.last || times.last > clock) continue;
+    times_.push_back(times);
     if (times_.back().last > newest.last) newest = times_.back();
   }
   // The last round is what came after the turn before of the task whose turn is the newest.
@@ -48,15 +57,14 @@ void LineOrder::Look(bool keep, Slot current, Nanoseconds now) noexcept {
   out_of_order_ += wrong;
   if (wrong == 0) {
     wrong_rounds_ = 0;
-    if (now >= repair_after_) pause_ = kLeastPause;
+    if (now >= repair_after_) pause_ = least_pause_;
   } else if (++wrong_rounds_ >= kProofs && keep && now >= repair_after_) {
     Repair(current, now);
   }
 }
 
 void LineOrder::Repair(Slot current, Nanoseconds now) noexcept {
-  yielding_.PutInOrder(tasks_[current].index);
-  ++repairs_;
+  if (yielding_.PutInOrder(tasks_[current].index)) ++repairs_;
   wrong_rounds_ = 0;
   repair_after_ = now + pause_;
   pause_ = std::min(2 * pause_, kMostPause);

@@ -37,6 +37,7 @@ class LineOrder {
   std::uint64_t counted_until_ = 0;  // on the clock of the tasks
   std::uint64_t seen_ = 0, out_of_order_ = 0, repairs_ = 0;
   std::uint32_t wrong_rounds_ = 0;  // one after the other
+  const Nanoseconds least_pause_;
   Nanoseconds pause_, repair_after_ = 0;
 };
 

@@ -1,7 +1,6 @@
 // In which order tasks that yield by themselves have their turns, and when the scheduler mends it.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -118,16 +117,35 @@ TEST_F(OrderNotKeptTest, ItIsCountedAllTheSame) {
   EXPECT_TRUE(rig.controller.put_in_order.empty());
 }
 
-// Whichever rounds the looks see, a line in order never looks out of order, and a repair is never
-// without two wrong rounds.
+// The line goes on while it is looked at.
 TEST_F(LineOrderTest, LooksThatComeAtAnyTimeSeeNoOrderThatIsNotThere) {
   Dice dice{3};
-  for (int i = 0; i < 3000; ++i) {
-    const int turns = dice.Between(0, 9);
-    for (int turn = 0; turn < turns; ++turn) Turn(static_cast<TaskIndex>(clock % 4));
+  const auto go_on = [&](int most) {
+    for (int turns = dice.Between(0, most); turns > 0; --turns)
+      Turn(static_cast<TaskIndex>(clock % 4));
+  };
+  rig.controller.before_turn_times = [&] { go_on(2); };
+  for (int i = 0; i < 5000; ++i) {
+    go_on(9);
     rig.TickAt(now += 60'000);
   }
   EXPECT_GT(statistics().yields_seen, 1000u);
+  EXPECT_EQ(statistics().yields_out_of_order, 0u);
+  EXPECT_EQ(repairs(), 0u);
+}
+
+TEST_F(LineOrderTest, TimesThatCannotBeAreIgnored) {
+  Rounds(3, {0, 1, 2, 3});
+  const std::uint64_t before = statistics().yields_seen;
+  for (int i = 0; i < 10; ++i) {
+    for (const TaskIndex task : {1, 2, 3}) Turn(task);
+    rig.controller.turn_clock = clock + 1;
+    rig.controller.turn_times[0] = i % 2 == 0
+                                       ? YieldingTasks::TurnTimes{.last = ~0ULL, .before = clock}
+                                       : YieldingTasks::TurnTimes{.last = 1, .before = clock};
+    rig.TickAt(now += 60'000);
+  }
+  EXPECT_GE(statistics().yields_seen, before + 18) << "those of the others are seen as before";
   EXPECT_EQ(statistics().yields_out_of_order, 0u);
 }
 
