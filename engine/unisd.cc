@@ -37,7 +37,7 @@ struct Options {
   std::vector<unsigned> cpus = {0};
   unsigned memory_mb = 0;  // 0: as it is needed
   std::string hugepage_dir;
-  std::vector<std::string> pci;
+  std::vector<std::string> pci, drivers;
   bool ports = false;
   std::string held;  // empty: nobody guards
   bool foreign = false;
@@ -73,6 +73,7 @@ Options ParseOptions(int argc, char** argv) {
                  "mounted hugetlbfs to use; else as DPDK finds it");
   app.add_option("--pci", options.pci,
                  "let DPDK probe this PCI device, for a NIC as source or sink");
+  app.add_option("--driver", options.drivers, "load this driver into DPDK, for a port");
   app.add_flag("--ports", options.ports,
                "packets come from or go to a DPDK port: keep the capabilities for it (with --pci "
                "they are kept anyway)");
@@ -132,6 +133,10 @@ std::vector<std::string> EalArguments(const Options& options) {
   for (const std::string& address : options.pci) {
     arguments.emplace_back("-a");
     arguments.push_back(address);
+  }
+  for (const std::string& driver : options.drivers) {
+    arguments.emplace_back("-d");
+    arguments.push_back(driver);
   }
   if (!options.hugepage_dir.empty()) {
     arguments.emplace_back("--huge-dir");

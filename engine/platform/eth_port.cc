@@ -140,6 +140,11 @@ bool EthPort::LinkUp() const {
   return rte_eth_link_get_nowait(port_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
+std::uint64_t EthPort::Missed() const {
+  rte_eth_stats stats{};
+  return rte_eth_stats_get(port_, &stats) == 0 ? stats.imissed : 0;
+}
+
 std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {
   if (queues_.rx_count == 1) return rte_eth_rx_burst(port_, 0, packets, count);
   std::uint16_t received = 0;

@@ -56,6 +56,8 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   account.set_unclassified(deployment.unclassified());
   account.set_offered(account.offered() + account.unclassified());
   for (const auto& chain : deployment.chains()) AddChain(*chain, account);
+  if (const EthPort* port = deployment.source_port()) account.set_dropped_source(port->Missed());
+  account.set_offered(account.offered() + account.dropped_source());
   std::uint64_t refused = 0, taken = 0;
   for (const FunctionCounts& counts : CountFunctions(deployment)) {
     refused += counts.refused;
@@ -86,7 +88,8 @@ v1::Account Take(const Deployment& deployment, bool exact) {
       (account.delivered() + account.copies_ended() + account.unclassified() +
        account.dropped_ingress_full() + account.dropped_egress_full() +
        account.dropped_by_function() + account.dropped_on_links() + account.dropped_sink() +
-       account.dropped_down() + account.copies_dropped_down() + account.in_flight())));
+       account.dropped_source() + account.dropped_down() + account.copies_dropped_down() +
+       account.in_flight())));
   account.set_exact(exact);
   return account;
 }

@@ -101,22 +101,22 @@ static void provide_one(struct rx_queue *queue, uint16_t at, struct rte_mbuf *pa
   queue->vectors[at].iov_base = rte_pktmbuf_mtod(packet, void *);
 }
 
+/* All buffers that lack, or none. */
+static bool refill(struct rx_queue *queue) {
+  struct rte_mbuf *packets[QUEUE_MOST_BATCH];
+
+  if (queue->empty == 0) return true;
+  if (rte_pktmbuf_alloc_bulk(queue->pool, packets, queue->empty) != 0) return false;
+  while (queue->empty > 0) {
+    queue->empty--;
+    provide_one(queue, queue->empty, packets[queue->empty]);
+  }
+  return true;
+}
+
 /* Buffers for `count` frames, behind queue->empty. Returns for how many there are some. */
 static uint16_t provide(struct rx_queue *queue, uint16_t count) {
-  struct rte_mbuf *packets[QUEUE_MOST_BATCH];
-  const uint16_t have = queue->options.batch - queue->empty;
-  uint16_t lack = count > have ? queue->empty : 0;
-
-  /* All that lack, so that the next bursts need none. */
-  if (lack == 0) return count;
-  if (rte_pktmbuf_alloc_bulk(queue->pool, packets, lack) == 0) {
-    while (lack > 0) {
-      lack--;
-      provide_one(queue, lack, packets[lack]);
-    }
-    queue->empty = 0;
-    return count;
-  }
+  if (count <= queue->options.batch - queue->empty || refill(queue)) return count;
   counter_add(&queue->counters.no_buffer, 1);
   while (queue->empty > 0 && queue->options.batch - queue->empty < count) {
     struct rte_mbuf *packet = rte_pktmbuf_alloc(queue->pool);
@@ -232,6 +232,9 @@ uint16_t rx_burst(void *at, struct rte_mbuf **packets, uint16_t count) {
   if (unlikely(count == 0)) return 0;
   n = queue->options.single ? receive_singly(queue, packets, count)
                             : receive_vector(queue, packets, count);
+  /* Between bursts it holds as many as ever: whoever counts its pool's can tell them from packets.
+   */
+  (void)refill(queue);
   wait_after(queue, n > 0);
   counter_add(&queue->counters.packets, n);
   return n;
@@ -273,6 +276,7 @@ struct rte_mempool *rx_queue_pool(const struct rx_queue *queue) {
 
 void rx_queue_use(struct rx_queue *queue, int socket) {
   queue->socket = socket;
+  if (socket >= 0) (void)refill(queue);
   __atomic_add_fetch(&changes, 1, __ATOMIC_RELEASE);
 }
 

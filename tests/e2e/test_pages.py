@@ -37,11 +37,28 @@ def test_get_started_and_live_changes(machine: Machine) -> None:
     machine.assert_clean()
 
 
-def test_bring_your_own(mine: Machine) -> None:
-    fetched = mine.directory / "build" / "third-party"  # as in the clone
+def fetched_into(machine: Machine) -> None:
+    """As in the clone."""
+    fetched = machine.directory / "build" / "third-party"
     fetched.parent.mkdir(exist_ok=True)
     fetched.symlink_to(third_party("dpdk-testpmd").parent.parent)
-    (mine.directory / "tools").symlink_to(built.clone() / "tools")
+    (machine.directory / "tools").symlink_to(built.clone() / "tools")
+
+
+def test_an_existing_program(mine: Machine) -> None:
+    fetched_into(mine)
+    try:
+        said = follow(_DOCS / "existing-program.md", mine.directory)
+    finally:
+        for words in ("link delete in0", "link delete out0", "netns delete outside"):
+            subprocess.run(["ip", *words.split()], check=False, capture_output=True)
+    assert "packets (exact): 1,000 offered" in said
+    assert "found in0 and out0: attaching both ways" in said
+    mine.assert_clean()
+
+
+def test_bring_your_own(mine: Machine) -> None:
+    fetched_into(mine)
     said = follow(_DOCS / "bring-your-own.md", mine.directory)
     assert "dpdk-testpmd" in said, "config shows the command line"
     assert "in flight" in said, "account counts"

@@ -43,6 +43,7 @@ def assert_whole(account: Json) -> None:
             "dropped_egress_full",
             "dropped_by_function",
             "dropped_on_links",
+            "dropped_source",
             "dropped_sink",
             "dropped_down",
             "copies_dropped_down",

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from typer.testing import CliRunner
 from tests.python.claiming import claimed, hugepages_there, plan, taken
 from tests.python.place import step
 from unis import built
+from unis.chain.model import Traffic
 from unis.cli.app import app
 from unis.plan.model import Plan
-from unis.runtime import child, hugepages, kernel_settings
+from unis.runtime import child, hugepages, interfaces, kernel_settings
 from unis.runtime import directory as directory_module
 from unis.runtime import running as running_module
 from unis.runtime.claim import claim
@@ -74,6 +76,19 @@ def test_a_name_is_taken_once(tmp_path: Path) -> None:
 def test_no_function_shares_a_cpu_with_another_run(tmp_path: Path, cpu: int, platform: int) -> None:
     taken(tmp_path, "one", 1, 0)
     assert "is in use by run `one`" in refused(tmp_path, "two", cpu, platform)
+
+
+def test_an_interface_is_source_or_sink_of_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interfaces, "look_at", list)
+    ends = {"source": {"kind": "interface", "interface": "eth1"}}
+    traffic = Traffic.model_validate(ends)
+    one, two = (replace(plan(tmp_path, name, at + 1), traffic=traffic)
+                for at, name in enumerate(("one", "two")))  # fmt: skip
+    assert claimed(one).interfaces == ["eth1"]
+    with pytest.raises(LaunchError, match=r"eth1 is source or sink of run `one`: .*unis down one"):
+        claimed(two)
 
 
 def test_two_engines_may_share_a_cpu(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ def _kernel(file: ChainFile) -> Iterator[Problem]:
 
 
 def _rate(file: ChainFile) -> Iterator[Problem]:
-    if file.traffic.source.kind == "port" and file.traffic.rate != "max":
+    if file.traffic.from_port and file.traffic.rate != "max":
         yield Problem(
             ("traffic", "rate"),
             "a port sends as fast as packets come; leave the rate out, or make packets with "
@@ -281,7 +281,7 @@ def _rate(file: ChainFile) -> Iterator[Problem]:
             ("traffic", "arrivals"),
             "packets of a port come when they come; leave the arrivals out, or make packets with "
             "kind: synthetic"
-            if file.traffic.source.kind == "port"
+            if file.traffic.from_port
             else "at rate max packets are sent whenever there is room; give a rate, as 2.5Mpps",
         )
 

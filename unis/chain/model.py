@@ -47,6 +47,8 @@ from unis.chain.values import (
 from unis.engine.limits import bounds, limit
 
 API_VERSION = "unis/v1"
+# Frames that a call moves; and bytes of the receive buffer, for some 10000 small frames.
+_INTERFACE_PORT = "batch=64,rcvbuf=8388608"
 NS_PER_US = 1000
 NS_PER_MS = 1_000_000
 _MOST_LCORES = 64  # of a function
@@ -82,6 +84,31 @@ class PortSource(Part):
     ways that DMA fills hold fewer."""
 
 
+class HostInterface(Part):
+    """An interface of this host, by its name, as a port of net_mmsg."""
+
+    kind: Literal["interface"]
+    interface: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[^\s/:,]+$")]
+    """Name of a network interface of this host, such as eth1."""
+
+    @property
+    def device(self) -> str:
+        """As EAL has it; the same for a source and a sink on one interface."""
+        return f"net_mmsg_{self.interface},iface={self.interface},{_INTERFACE_PORT}"
+
+    @property
+    def descriptors(self) -> None:
+        """Its queues are buffers of the kernel."""
+
+
+class InterfaceSource(HostInterface):
+    """Packets that an interface of this host receives."""
+
+
+class InterfaceSink(HostInterface):
+    """Sends packets out of an interface of this host."""
+
+
 class MeasureSink(Part):
     """Counts packets, measures their latency and frees them."""
 
@@ -98,23 +125,44 @@ class PortSink(Part):
     """Size of its send queue, a power of two."""
 
 
+_Source = SyntheticSource | PcapSource | PortSource | InterfaceSource
+_Sink = MeasureSink | PortSink | InterfaceSink
+
+
 class Traffic(Part):
     """Where packets come from, how fast, and where they go."""
 
-    source: Annotated[SyntheticSource | PcapSource | PortSource, Field(discriminator="kind")] = (
-        SyntheticSource(kind="synthetic")
-    )
-    """kind `synthetic`, `pcap` or `port`."""
+    source: Annotated[_Source, Field(discriminator="kind")] = SyntheticSource(kind="synthetic")
+    """kind `synthetic`, `pcap`, `port` or `interface`."""
     rate: Rate = "max"
     """`max`: as fast as the first rings take packets; or a rate, such as `2.5Mpps` or `1Gbps`. A
-    port has no rate."""
+    port or interface has no rate."""
     arrivals: ArrivalsName = defaults.ARRIVALS
     """Gaps between the packets of a rate: `constant`, or `poisson` for exponentially distributed
     gaps."""
-    sink: Annotated[MeasureSink | PortSink, Field(discriminator="kind")] = MeasureSink(
-        kind="measure"
-    )
-    """kind `measure` or `port`."""
+    sink: Annotated[_Sink, Field(discriminator="kind")] = MeasureSink(kind="measure")
+    """kind `measure`, `port` or `interface`."""
+
+    @property
+    def from_port(self) -> bool:
+        """Whether packets come when they come."""
+        return isinstance(self.source, PortSource | InterfaceSource)
+
+    @property
+    def interfaces(self) -> list[str]:
+        """Those of the host that are its source and sink."""
+        ends = [end for end in self.ends if isinstance(end, HostInterface)]
+        return list(dict.fromkeys(end.interface for end in ends))
+
+    @property
+    def ends(
+        self,
+    ) -> tuple[
+        SyntheticSource | PcapSource | PortSource | InterfaceSource,
+        MeasureSink | PortSink | InterfaceSink,
+    ]:
+        """Source and sink."""
+        return self.source, self.sink
 
     @property
     def pps(self) -> float:

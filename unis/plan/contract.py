@@ -6,6 +6,8 @@ from pathlib import Path
 from unis.chain.model import (
     NS_PER_MS,
     NS_PER_US,
+    InterfaceSink,
+    InterfaceSource,
     Kernel,
     Match,
     PcapSource,
@@ -98,13 +100,13 @@ def traffic_config(
             config.synthetic.flows = flows
         case PcapSource(file=file):
             config.replay.file = str((directory / file).resolve())
-        case PortSource(device=device, descriptors=stated):
-            config.port.device = device
-            if length := (dma.rx if dma else None) or stated:
+        case PortSource() | InterfaceSource() as port:
+            config.port.device = port.device
+            if length := (dma.rx if dma else None) or port.descriptors:
                 config.port.descriptors = length
-    if not isinstance(traffic.source, PortSource):
+    if not traffic.from_port:
         config.arrivals = names.arrivals_kind(traffic.arrivals)
-    if isinstance(traffic.sink, PortSink):
+    if isinstance(traffic.sink, PortSink | InterfaceSink):
         config.sink_device = traffic.sink.device
         if length := (dma.tx if dma else None) or traffic.sink.descriptors:
             config.sink_descriptors = length

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from unis.chain.model import PortSink, PortSource
+from unis.chain.model import HostInterface, PortSink, PortSource
 from unis.links.kind import LinkPlan
 from unis.plan.cpus import format_cpu_list
 from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, Plan, PortPlan, SwitchPlan
@@ -291,7 +291,7 @@ def _refused(old: Plan, new: Plan) -> Iterator[str]:
         ("source", old.traffic.source, new.traffic.source),
         ("sink", old.traffic.sink, new.traffic.sink),
     ):
-        ports = isinstance(was, PortSource | PortSink) and was != now
+        ports = isinstance(was, PortSource | PortSink | HostInterface) and was != now
         if was.kind != now.kind or ports:
             yield (
                 f"traffic.{end} stays {_shown(was.model_dump())} while the chains run, and the "

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from unis.chain.model import PortSink, PortSource, Traffic
+from unis.chain.model import HostInterface, InterfaceSource, PortSink, PortSource, Traffic
 from unis.engine.limits import limit
 
 _PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
@@ -191,16 +191,19 @@ def queues(
 ) -> DmaChoice | None:
     """Queues of the NICs of a run, whose packets go into rings of `ring_slots`; None: no NIC."""
     stated = {
-        "rx" if isinstance(end, PortSource) else "tx": end.descriptors
+        "rx" if isinstance(end, PortSource | InterfaceSource) else "tx": end.descriptors
         for end in traffic_ports(traffic)
         if nic(end)
     }
     return choice(pci_addresses(traffic), stated, ring_slots, io, there)
 
 
-def traffic_ports(traffic: Traffic) -> list[PortSource | PortSink]:
+_Port = PortSource | PortSink | HostInterface
+
+
+def traffic_ports(traffic: Traffic) -> list[_Port]:
     """The source and the sink, if they are ports."""
-    return [end for end in (traffic.source, traffic.sink) if isinstance(end, PortSource | PortSink)]
+    return [end for end in (traffic.source, traffic.sink) if isinstance(end, _Port)]
 
 
 def port_packets(traffic: Traffic) -> int:
@@ -209,7 +212,7 @@ def port_packets(traffic: Traffic) -> int:
     return sum(length + LEAST_DESCRIPTORS for length in lengths)
 
 
-def nic(end: PortSource | PortSink) -> str:
+def nic(end: _Port) -> str:
     """Its PCI address; empty for devices of other kinds, which have no DMA of their own."""
     address = end.device.partition(",")[0]
     return address if _PCI_ADDRESS.fullmatch(address) else ""

@@ -113,7 +113,7 @@ def make_plan(
 
 def _share_does_nothing(file: ChainFile, cpus: int) -> str | None:
     """Why the key is without effect; None: it has one."""
-    if file.traffic.source.kind == "port":
+    if file.traffic.from_port:
         return "with a device as source, for packets may come at any time"
     if file.traffic.rate == "max":
         return "at rate: max, for the source always sends"
@@ -197,6 +197,7 @@ class _PlanBuilder:
     def _engine(self, memory_mb: int) -> EnginePlan:
         pci = dma.pci_addresses(self.chain.file.traffic)
         hugepages = self.places.hugepages
+        of_host = self.chain.file.traffic.interfaces
         return EnginePlan(
             argv=(
                 *("--socket", str(self.places.engine_socket)),
@@ -206,6 +207,7 @@ class _PlanBuilder:
                 *(("--hugepage-dir", str(hugepages)) if hugepages else ()),
                 *(("--ports",) if dma.traffic_ports(self.chain.file.traffic) else ()),
                 *(word for address in pci for word in ("--pci", address)),
+                *(("--driver", str(self.places.mmsg_driver)) if of_host else ()),
             ),
             file_prefix=engine_prefix(self.chain.file.name),
             pci=pci,

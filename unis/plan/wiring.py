@@ -478,7 +478,7 @@ def _too_many_ports(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
                 f"has {len(ports)} ports for its chains and {most_each} at most; run the program a "
                 "second time under another name",
             )
-    traffic = sum(end.kind == "port" for end in (file.traffic.source, file.traffic.sink))
+    traffic = sum(end.kind in ("port", "interface") for end in file.traffic.ends)
     in_group = sum(len(ports) for name, ports in wiring.ports.items() if wiring.shares_memory(name))
     if (count := in_group + traffic) > MOST_PORTS:
         yield Problem(

@@ -119,7 +119,7 @@ def of_file(path: Path, name: str | None = None) -> Subject:
     if len(file.cpus) > 1:
         told = "are on several CPUs; an instance of a promise has one: give them the same cpu"
         found.append(Problem(("functions",), told))
-    if file.traffic.source.kind == "port":
+    if file.traffic.from_port:
         told = "is a port, whose rate nobody can set: name a capture, or synthetic packets"
         found.append(Problem(("traffic", "source"), told))
     if file.traffic.sink.kind != "measure":

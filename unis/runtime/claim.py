@@ -7,7 +7,7 @@ from collections.abc import Callable
 from unis import built
 from unis.plan.cpus import clashing
 from unis.plan.model import Plan
-from unis.runtime import contained, hugepages
+from unis.runtime import contained, hugepages, interfaces
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, damages, machine_lock
 from unis.runtime.errors import LaunchError, as_root
@@ -47,6 +47,8 @@ def claim(
         _require_no_clash(plan, others)
         if not plan.foreign:
             _require_hugepages(plan.hugepages_mb, others)
+            for remark in interfaces.look_at(plan.traffic.interfaces):
+                report(remark)
         state = RunState(
             run_id=uuid.uuid4().hex,
             name=plan.name,
@@ -61,6 +63,7 @@ def claim(
             attached=plan.foreign,
             joined=plan.engine.joins,
             nic_buffers=plan.dma.buffers if plan.dma else 0,
+            interfaces=plan.traffic.interfaces,
             goals_ns=plan.goals_ns,
             variables=dict(plan.variables),
         )
@@ -148,6 +151,11 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
             raise LaunchError(
                 f"{why}: run `unis down {other.name}` first, or give this one another --name",
                 bad_input=False,
+            )
+        for interface in {*plan.traffic.interfaces} & {*other.interfaces}:
+            raise LaunchError(
+                f"interface {interface} is source or sink of run `{other.name}`: name another, or "
+                f"end that run: `unis down {other.name}`"
             )
         if shared := clashing(plan.cpus, plan.platform_cpus, on_machine(other)):
             raise LaunchError(

@@ -1,0 +1,84 @@
+"""Interfaces of the host as source and sink."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.e2e.attached import namespace
+from tests.python.planned import planned, small
+from unis.links import devices, namespaces
+from unis.runtime.errors import LaunchError
+from unis.runtime.interfaces import look_at
+
+Look = Callable[..., list[str]]
+OURS = "unis00000000a"
+
+
+def on(*ends: str) -> dict[str, object]:
+    source, sink = ({"kind": "interface", "interface": name} for name in ends)
+    return small(traffic={"source": source, "sink": sink})
+
+
+def test_they_are_ports_of_net_mmsg_which_the_engine_loads() -> None:
+    plan = planned(on("eth1", "eth2"))
+    traffic = plan.deploy({}, "").traffic
+    assert traffic.port.device.startswith("net_mmsg_eth1,iface=eth1,")
+    assert traffic.sink_device.startswith("net_mmsg_eth2,iface=eth2,")
+    argv = plan.engine.argv
+    assert "--ports" in argv
+    assert argv[argv.index("--driver") + 1].endswith("mmsg.so")
+    assert plan.traffic.interfaces == ["eth1", "eth2"]
+    assert "--driver" not in planned(small()).engine.argv
+
+
+def test_one_interface_is_one_port_both_ways() -> None:
+    plan = planned(on("eth1", "eth1"))
+    traffic = plan.deploy({}, "").traffic
+    assert traffic.port.device == traffic.sink_device
+    assert plan.traffic.interfaces == ["eth1"]
+
+
+@pytest.fixture
+def looked() -> Iterator[Look]:
+    """What is said of an interface after some `ip` commands in a namespace of its own."""
+    with namespace(("eth1", "far")) as name:
+
+        def look(*commands: str, interface: str = "eth1") -> list[str]:
+            for command in commands:
+                subprocess.run(["ip", "-n", name, *command.split()], check=True)
+            return namespaces.inside(name, lambda: list(look_at([interface])))
+
+        yield look
+
+
+@pytest.mark.system
+def test_an_interface_without_address_is_taken_as_it_is(looked: Look) -> None:
+    assert looked() == []
+
+
+@pytest.mark.system
+def test_an_address_is_told_with_what_ends_it(looked: Look) -> None:
+    (remark,) = looked("addr add 192.0.2.1/24 dev eth1")
+    assert "eth1 has the address 192.0.2.1, so the host answers" in remark
+    assert "`ip addr flush dev eth1`" in remark
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("commands", "interface", "why"),
+    [
+        ([], "eth9", "there is no interface eth9 here: `ip link`"),
+        (["link set eth1 down"], "eth1", "it is down; `ip link set eth1 up`"),
+        (["link add name br0 type bridge", "link set eth1 master br0"], "eth1",
+         "goes to br0, of which it is a port; .*`ip link set eth1 nomaster`"),
+        ([], "lo", "it is the loopback device"),
+        ([f"link add name {OURS} index {devices.index_of(OURS)} type veth"], OURS,
+         "it is a device of UNiS"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_source_or_sink(
+    looked: Look, commands: list[str], interface: str, why: str
+) -> None:
+    with pytest.raises(LaunchError, match=why):
+        looked(*commands, interface=interface)
