@@ -20,7 +20,11 @@ namespace {
 
 constexpr std::uint16_t kDescriptors = 512;    // per queue, before the driver has its say
 constexpr std::uint32_t kSparePackets = 2047;  // in flight beyond the descriptors
-constexpr unsigned kPoolCache = 128;           // packets: two bursts
+// With net_af_xdp what waits does so in as many descriptors, as on other kernel devices by default;
+// and whatever their number, the driver holds so many packets.
+constexpr std::uint16_t kAfXdpDescriptors = 1024;
+constexpr std::uint32_t kAfXdpHolds = 2048;
+constexpr unsigned kPoolCache = 128;  // packets: two bursts
 // Lock-free: with DPDK's default, a function that is preempted inside it would stop all others that
 // free its packets.
 constexpr const char* kPoolHandler = "lf_stack";
@@ -86,6 +90,10 @@ Result<std::vector<Direction>> ChoosePorts(const PortNames& names) {
   return directions;
 }
 
+bool IsAfXdp(const PortPlan& port) {
+  return std::string_view(port.info.driver_name) == "net_af_xdp";
+}
+
 Failure Configure(PortPlan& port) {
   if (const int status = rte_eth_dev_info_get(port.id, &port.info); status != 0) {
     return PortError(port, "cannot be asked what it can do", status);
@@ -97,6 +105,7 @@ Failure Configure(PortPlan& port) {
   if (const int status = rte_eth_dev_configure(port.id, 1, 1, &config); status != 0) {
     return PortError(port, "cannot be configured with one queue each way", status);
   }
+  if (IsAfXdp(port)) port.rx_descriptors = kAfXdpDescriptors;
   const int status =
       rte_eth_dev_adjust_nb_rx_tx_desc(port.id, &port.rx_descriptors, &port.tx_descriptors);
   if (status != 0) return PortError(port, "cannot be given descriptors", status);
@@ -209,7 +218,8 @@ Result<Ports> Ports::Open(const PortNames& names) {
   for (PortPlan& plan : plans) {
     if (Failure failure = Configure(plan)) return *failure;
     ports.configured_.push_back(plan.id);
-    packets += plan.rx_descriptors + plan.tx_descriptors;
+    packets += plan.tx_descriptors;
+    packets += IsAfXdp(plan) ? kAfXdpHolds : plan.rx_descriptors;
   }
   ports.pool_.reset(rte_pktmbuf_pool_create_by_ops(UniqueName("rx").c_str(), packets, kPoolCache, 0,
                                                    RTE_MBUF_DEFAULT_BUF_SIZE,
