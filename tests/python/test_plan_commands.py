@@ -83,6 +83,14 @@ def test_a_program_that_insists_on_checksums_is_told_of_the_key(
     assert ("offloads: [rx-checksum]" in child.last_words()) == advised
 
 
+def test_a_program_without_packet_buffers_for_its_sockets_is_told(tmp_path: Path) -> None:
+    """Its last words may be others."""
+    words = "echo 'eth_rx_queue_setup(): Failed to configure xdp socket'; seq 10; exit 1"
+    child = start("x", Command(["/bin/sh", "-c", words]), tmp_path / "log", "")
+    child.process.wait()
+    assert "too few packet buffers: each port of net_af_xdp holds 2048" in child.last_words()
+
+
 @pytest.mark.parametrize(
     ("words", "more", "place", "said"),
     [

@@ -32,6 +32,8 @@ _REFUSED_OFFLOADS = re.compile(
     r"requested Rx offloads (0x\w+) doesn't match Rx offloads capabilities (0x\w+)"
 )
 _RX_CHECKSUM = 0xE
+_REFUSED_SOCKET = "Failed to configure xdp socket"  # of net_af_xdp
+_ADVISED_LINES = 40  # at the end of a log, where we look for what we know
 _ROWS, _COLUMNS = 24, 80  # of a terminal
 _PIECE_BYTES = 1 << 16
 
@@ -85,14 +87,20 @@ class Child:
     def end_of_log(self, *, advised: bool = False) -> str:
         """The last lines of its log after a semicolon, with advice if we have some; or nothing."""
         lines = last_lines(self.log, since=self.log_start)
-        advice = _advice(lines) if advised else ""
+        last = last_lines(self.log, _ADVISED_LINES, since=self.log_start)
+        advice = _advice(last, offloads=not advised)
         return f"{advice}; the end of {self.log}:\n{lines}" if lines else ""
 
 
-def _advice(lines: str) -> str:
+def _advice(lines: str, *, offloads: bool) -> str:
     """What to do about the last words of a program, where we know; begins with a comma."""
     refused = _REFUSED_OFFLOADS.search(lines)
-    if refused and not int(refused[1], 16) & ~int(refused[2], 16) & ~_RX_CHECKSUM:
+    if _REFUSED_SOCKET in lines:
+        return (
+            ", which may have too few packet buffers: each port of net_af_xdp holds 2048, and "
+            "needs more to work with"
+        )
+    if refused and not offloads and not int(refused[1], 16) & ~int(refused[2], 16) & ~_RX_CHECKSUM:
         return ", for its ports do not check checksums: give it offloads: [rx-checksum]"
     return ""
 
