@@ -91,6 +91,11 @@ def mmsg_driver() -> Path:
     return find("ports", "librte_net_mmsg.so")
 
 
+def xdp_program() -> Path:
+    """What net_af_xdp loads into the kernel, to be brought what its device receives."""
+    return find("ports", "unis_xdp.bpf.o")
+
+
 def port_plugin() -> Path:
     """What EAL loads into every program to stand between it and its ports."""
     return find("ports", "librte_unis_ports.so")

@@ -17,6 +17,7 @@ _PROGRAMS: tuple[Callable[[], Path], ...] = (
     built.port_driver,
     built.mmsg_driver,
     built.port_plugin,
+    built.xdp_program,
     lambda: built.reference_function("macswap"),
 )
 

@@ -47,6 +47,7 @@ class Place:
         self.program("ports/librte_net_unis.so", "")
         self.program("ports/librte_net_mmsg.so", "")
         self.program("ports/librte_unis_ports.so", "")
+        self.program("ports/unis_xdp.bpf.o", "")
 
     def program(self, name: str, text: str) -> None:
         path = self.folder / "build" / name

@@ -46,7 +46,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_half_in_python_finds_the_built_one(prefix: Path, tmp_path: Path) -> None:
-    parts = ("clone", "unisd", "port_driver", "mmsg_driver", "port_plugin")
+    parts = ("clone", "unisd", "port_driver", "mmsg_driver", "port_plugin", "xdp_program")
     asked = f"from unis import built; print({', '.join(f'built.{part}()' for part in parts)})"
     answer = run(prefix / "lib" / "unis" / "bin" / "python", "-c", asked, cwd=tmp_path)
     assert str(ROOT) not in answer

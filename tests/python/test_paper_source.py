@@ -25,6 +25,7 @@ from unis.v1 import common_pb2 as common
 PROGRAMS = [
     "engine/unisd", "models/simulator/unis-sim", "functions/macswap",
     "ports/librte_net_unis.so", "ports/librte_net_mmsg.so", "ports/librte_unis_ports.so",
+    "ports/unis_xdp.bpf.o",
 ]  # fmt: skip
 
 

@@ -6,7 +6,8 @@ from unis.links.memif import Memif
 from unis.links.ovs import Ovs
 from unis.links.ring import Ring
 from unis.links.veth import Veth
+from unis.links.xdp import Xdp
 
 KINDS: dict[str, LinkKind] = {
-    kind.name: kind for kind in (Ring(), Memif(), Veth(), Bridge(), Ovs())
+    kind.name: kind for kind in (Ring(), Memif(), Veth(), Bridge(), Xdp(), Ovs())
 }

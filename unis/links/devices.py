@@ -163,6 +163,21 @@ def _remove(devices: Iterable[tuple[str, str]]) -> list[str]:
     return problems
 
 
+def detach_xdp(link: str, device: str) -> None:
+    """Takes the BPF program off a device, if there is one. UnisError if that fails."""
+    from pyroute2 import IPRoute, NetlinkError
+
+    try:
+        with IPRoute() as kernel:
+            kernel.link("set", index=index_of(device), xdp_fd=-1)
+    except (NetlinkError, OSError) as error:
+        raise UnisError(
+            f"link {link}: cannot take the BPF program off {device}: {error}; "
+            f"`ip link set {device} xdp off`",
+            bad_input=False,
+        ) from None
+
+
 def base_name(words: str) -> str:
     """Of devices: their names have 15 bytes, too few for those of the run and the link."""
     return f"unis{hashlib.sha256(words.encode()).hexdigest()[:8]}"

@@ -34,6 +34,7 @@ class LinkSpec:
     engine: bool  # whether the engine has one of the ends; else two functions have them
     folder: Path  # where files of its functions may be
     directory: Path = Path()  # where those of the run are
+    loaded: Path = Path()  # where the files are that programs load, which are the run's
     queues_to_server: int = 1  # by which the client sends, the end that is there later
     queues_to_client: int = 1  # as many where queues may not differ
     driver: str | None = None  # of functions' ports, where the kind has several
@@ -101,6 +102,8 @@ class LinkKind(ABC):
     default_slots: int | None = 1024  # None: as many as the rings of the chain
     of_group = False  # links are memory of the engine's DPDK group: only its programs have ports
     one_user = False  # functions at both ends run as the same user, whose file the link is
+    in_namespaces = True  # programs at its ends may be in network namespaces of their own
+    most_queues = 16  # each way
     queues_may_differ = False  # a port on it may have other numbers of receive and send queues
     drops = False  # it drops packets if its receiver is slow; else a full link stops the sender
     duplex = True  # a link carries packets both ways, and a port sends and receives on the same one
@@ -163,6 +166,11 @@ class LinkKind(ABC):
     def settle(self, link: LinkPlan) -> None:  # noqa: B027  what is made may carry at once
         """Waits till it carries packets, once both devices are where they belong. UnisError if it
         does not.
+        """
+
+    def clear(self, link: LinkPlan, end: int) -> None:  # noqa: B027  most leave nothing
+        """Removes what a program that was killed has left at its end: before each that starts
+        there. UnisError if that fails.
         """
 
     def remove(self, name: str) -> list[str]:  # noqa: ARG002

@@ -1,5 +1,6 @@
 """veth: a pair of kernel devices, both ways, packets are copied by the kernel."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from unis.links import devices
@@ -42,7 +43,7 @@ class Veth(LinkKind):
     driver = "net_af_packet"
     drops = True  # at the full socket buffer of the receiver
     most_slots = 1 << 14
-    capabilities = ("net_raw",)
+    capabilities: Collection[str] = ("net_raw",)
 
     def details(self, spec: LinkSpec, number: int) -> VethPlan:  # noqa: D102
         base = devices.base_name(f"{spec.folder}/{spec.run}/{spec.name}")

@@ -48,10 +48,11 @@ def name_links(
     directory: Path,
     folders: Mapping[str, Path],
     there: Iterable[LinkPlan] = (),
+    loaded: Path = Path(),
 ) -> Links:
     """The links of a run; `rings` says how many slots those of each chain have. Files of links are
     in the `folders` of their functions (see `unis.plan.programs`), of functions that have none in
-    `directory`.
+    `directory`; what programs load is in `loaded`.
 
     Links that are `there` already and do not change keep their names.
     """
@@ -71,6 +72,7 @@ def name_links(
             engine=not place.is_direct,
             folder=next((folders[end] for end in ends if end in folders), directory),
             directory=directory,
+            loaded=loaded,
             queues_to_server=queues.tx,
             queues_to_client=queues.rx,
             driver=place.of_kind.driver if place.of_kind else None,

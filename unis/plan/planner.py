@@ -85,7 +85,15 @@ def make_plan(
     ]:
         raise chain.error(problems)
     stay = there.links if there else ()
-    named = name_links(file.name, wiring, sizes.slots, here.directory, programs.folders, stay)
+    named = name_links(
+        file.name,
+        wiring,
+        sizes.slots,
+        here.directory,
+        programs.folders,
+        stay,
+        here.port_plugin.parent,
+    )
     slots = sum(link.slots for link in named.plans() if links.KINDS[link.kind].of_group)
     before = there.dma if there else None
     queues = dma.queues(file.traffic, slots, known.io, before) if known else None
@@ -119,7 +127,7 @@ def _share_does_nothing(file: ChainFile, cpus: int) -> str | None:
         return "at rate: max, for the source always sends"
     if cpus > 1:
         return f"where the platform has {cpus} CPUs"
-    if any(link.kind in ("veth", "bridge", "ovs") for link in file.links):
+    if any(links.KINDS[link.kind].drops for link in file.links):
         return "beside links of kernel devices, for the engine must look at them"
     if file.max_delay_us == 0:
         return "with max_delay_us: 0, for functions poll"

@@ -430,6 +430,14 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
 def wiring_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     """What is wrong with the links, and with the processes at their ends."""
     yield from link_problems(file, wiring)
+    for name, ports in wiring.ports.items():
+        bound = sorted({port.kind for port in ports if not links.KINDS[port.kind].in_namespaces})
+        if bound and wiring.graph.functions[name].namespace == "own":
+            yield Problem(
+                ("functions", name, "namespace"),
+                f"`{name}` is on a link of kind {bound[0]}, whose devices stay where UNiS runs: "
+                "state namespace: host, or make its links kind: veth",
+            )
     for name, port in sorted(wiring.crowded):
         yield Problem(
             ("functions", name),
@@ -451,6 +459,14 @@ def _queue_problems(wiring: Wiring) -> Iterator[Problem]:
             )
         kinds = {port.kind for port in wiring.ports.get(name, ())}
         alike = sorted(kind for kind in kinds if not links.KINDS[kind].queues_may_differ)
+        single = sorted(kind for kind in kinds if links.KINDS[kind].most_queues == 1)
+        if single and function.queues != Queues():
+            yield Problem(
+                ("functions", name, "queues"),
+                f"`{name}` is on a link of kind {single[0]}, which has one queue each way: leave "
+                "it out, or make its links kind: veth",
+            )
+            continue
         if alike and function.queues.rx != function.queues.tx and not wiring.shares_memory(name):
             yield Problem(
                 ("functions", name, "queues"),

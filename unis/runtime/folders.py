@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unis import built
+from unis.links.xdp import PROGRAM
 from unis.runtime.directory import base_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import own_directory, remove_tree, written
@@ -54,6 +55,7 @@ def port_parts(run: str) -> dict[Path, Path]:
         port_driver(run): built.port_driver(),
         mmsg_driver(run): built.mmsg_driver(),
         port_plugin(run): built.port_plugin(),
+        ports_directory() / run / PROGRAM: built.xdp_program(),
     }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unis import workload
+from unis import links, workload
 from unis.runtime import contained
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
@@ -65,10 +65,14 @@ def start_functions(
     `started` is called before that. With `beside` the CPUs of functions are busy with others.
     """
     late: list[str] = []
+    ends = {link.name: link for link in run.plan.links}
     for function in functions:
         run.tell(f"starting {function.name} on CPU {function.cpu}")
         served = run.plan.served_by(function)
         _clear(function.name, served)
+        for port in function.ports:
+            if link := ends.get(port.rx or port.tx):
+                links.KINDS[link.kind].clear(link, port.end)
         child = run.start_function(function, function.argv_beside if beside else function.argv)
         if identity := ProcessId.of(child.process.pid):
             before = run.state.function(function.name)

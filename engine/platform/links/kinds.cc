@@ -16,6 +16,8 @@ const LinkKind* FindLinkKind(v1::LinkKind kind) {
       return &VethKind();
     case v1::LINK_BRIDGE:
       return &BridgeKind();
+    case v1::LINK_XDP:
+      return &XdpKind();
     case v1::LINK_OVS:
       return &OvsKind();
     default:

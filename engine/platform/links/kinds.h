@@ -9,6 +9,7 @@ const LinkKind& RingKind();
 const LinkKind& MemifKind();
 const LinkKind& VethKind();
 const LinkKind& BridgeKind();
+const LinkKind& XdpKind();
 const LinkKind& OvsKind();
 absl::Status WrongLink(const v1::LinkConfig& config, const std::string& what);
 

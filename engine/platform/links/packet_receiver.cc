@@ -44,13 +44,12 @@ UniqueFd Duplicate(const UniqueFd& process, int descriptor) {
 
 // A number may be another file's descriptor by now; an ordinary file could become shorter under a
 // mapping.
-bool IsPacketSocket(const UniqueFd& socket, ino_t inode) {
+bool IsSocket(const UniqueFd& socket, ino_t inode, int wanted) {
   struct stat status {};
   int domain = 0;
   socklen_t bytes = sizeof(domain);
   return fstat(socket.get(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == inode &&
-         getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
-         domain == AF_PACKET;
+         getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == wanted;
 }
 
 // The device is looked up in the network namespace of the socket, which need not be ours.
@@ -74,25 +73,33 @@ bool HeldSocket::HeldBy(pid_t pid) const {
   return held;
 }
 
-absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
-                                                          std::uint32_t sockets) {
+absl::StatusOr<std::vector<HeldSocket>> SocketsOf(pid_t pid, int domain) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   std::map<int, HeldSocket> held;  // by descriptor
   int denied = 0;                  // errno
   ForEachSocket(pid, [&](int descriptor, ino_t inode) {
     UniqueFd socket = Duplicate(process, descriptor);
     if (!socket.valid() && errno != EBADF) denied = errno;
-    if (socket.valid() && IsPacketSocket(socket, inode) && IsBoundTo(socket, device))
+    if (socket.valid() && IsSocket(socket, inode, domain))
       held.emplace(descriptor, HeldSocket{std::move(socket), inode});
     return denied == 0;
   });
   if (denied != 0)
     return absl::ErrnoToStatus(denied, fmt::format("cannot duplicate sockets of process {}", pid));
-  if (held.size() != sockets)
-    return absl::NotFoundError(fmt::format("process {} has {} packet sockets on {}, and {} are due",
-                                           pid, held.size(), device, sockets));
   std::vector<HeldSocket> found;
   for (auto& [descriptor, socket] : held) found.push_back(std::move(socket));
+  return found;
+}
+
+absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
+                                                          std::uint32_t sockets) {
+  auto found = SocketsOf(pid, AF_PACKET);
+  if (!found.ok()) return found.status();
+  std::erase_if(*found,
+                [&](const HeldSocket& socket) { return !IsBoundTo(socket.descriptor, device); });
+  if (found->size() != sockets)
+    return absl::NotFoundError(fmt::format("process {} has {} packet sockets on {}, and {} are due",
+                                           pid, found->size(), device, sockets));
   return found;
 }
 
@@ -103,7 +110,7 @@ absl::StatusOr<HeldSocket> FindPacketSocket(pid_t pid, ino_t inode) {
     if (other == inode) socket = Duplicate(process, descriptor);
     return other != inode;
   });
-  if (!socket.valid() || !IsPacketSocket(socket, inode))
+  if (!socket.valid() || !IsSocket(socket, inode, AF_PACKET))
     return absl::NotFoundError(fmt::format("process {} has no packet socket {}", pid, inode));
   return HeldSocket{std::move(socket), inode};
 }

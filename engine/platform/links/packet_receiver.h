@@ -1,4 +1,4 @@
-// What packet sockets (AF_PACKET) of a function receive, seen from outside: by descriptors of them
+// What sockets of a function receive (AF_PACKET, AF_XDP), seen from outside: by descriptors of them
 // that are ours.
 #pragma once
 
@@ -35,7 +35,7 @@ class PacketReceiver {
   virtual bool HeldBy(pid_t pid) const = 0;
 };
 
-// A packet socket of another process, by a descriptor of ours.
+// A socket of another process, by a descriptor of ours.
 struct HeldSocket {
   UniqueFd descriptor;
   ino_t inode;
@@ -43,8 +43,10 @@ struct HeldSocket {
   bool HeldBy(pid_t pid) const;
 };
 
-// Those that `pid` has on a device of their network namespace, in the order of its descriptors.
-// NotFound: it has not `sockets` of them yet.
+// All of a domain, as AF_XDP, that `pid` has, in the order of its descriptors.
+absl::StatusOr<std::vector<HeldSocket>> SocketsOf(pid_t pid, int domain);
+// Those of AF_PACKET on a device of their network namespace. NotFound: it has not `sockets` of them
+// yet.
 absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
                                                           std::uint32_t sockets);
 // The one of that inode, in whatever network namespace. NotFound: it is not there.

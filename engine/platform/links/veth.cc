@@ -11,6 +11,7 @@
 
 #include "engine/platform/links/kinds.h"
 #include "engine/platform/links/packet_socket.h"
+#include "engine/platform/links/xdp_socket.h"
 #include "engine/platform/packet_memory.h"
 
 namespace unis {
@@ -134,6 +135,7 @@ void VethEnd::SendInto(PacketReceiver* receiver) noexcept {
 
 VethLink::VethLink(const v1::LinkConfig& config)
     : name_(config.name()),
+      kind_(config.kind()),
       slots_(config.has_slots() ? config.slots() : kAssumedSlots),
       queues_(config.veth().queues()),
       without_rings_(config.veth().without_rings()),
@@ -206,6 +208,7 @@ struct FoundReceiver final : Link::Found {
 
 absl::StatusOr<std::unique_ptr<PacketReceiver>> VethLink::FindReceiver(
     pid_t pid, const std::string& device) const {
+  if (kind_ == v1::LINK_XDP) return FollowedXdp::Find(pid, device);
   if (without_rings_) {
     auto sockets = FindPacketSockets(pid, device, queues_);
     if (!sockets.ok()) return sockets.status();
@@ -334,6 +337,17 @@ class BridgeLinks final : public VethLinks {
   std::string name() const override { return "bridge"; }
 };
 
+class XdpLinks final : public VethLinks {
+ public:
+  std::string name() const override { return "xdp"; }
+  absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
+    if (foreign) return WrongLink(config, "is foreign, which an xdp cannot be");
+    if (config.veth().queues() != 1 || config.veth().without_rings())
+      return WrongLink(config, "is an xdp, whose functions have one queue, with rings");
+    return VethLinks::Check(config, foreign);
+  }
+};
+
 class OvsLinks final : public VethLinks {
  public:
   std::string name() const override { return "ovs"; }
@@ -352,6 +366,11 @@ const LinkKind& VethKind() {
 
 const LinkKind& BridgeKind() {
   static const BridgeLinks kind;
+  return kind;
+}
+
+const LinkKind& XdpKind() {
+  static const XdpLinks kind;
   return kind;
 }
 

@@ -1,4 +1,4 @@
-// A link between two kernel devices, each with a packet socket on it: both ways, by copying. They
+// A link between two kernel devices, each with a socket on it: both ways, by copying. They
 // are a pair, or a bridge joins them, of the kernel or of a switch that is a process. The engine
 // has one of its ends, or none.
 //
@@ -70,7 +70,7 @@ class VethLink final : public Link {
   LinkEnd* end() noexcept override { return end_.get(); }
   Occupancy occupancy(unsigned direction) const override;
   void Look(unsigned direction) noexcept override;
-  bool counts_by_looks() const noexcept override { return true; }
+  bool counts_by_looks() const noexcept override { return kind_ != v1::LINK_XDP; }
   std::uint64_t Dropped(unsigned direction) override;
   absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
   absl::StatusOr<std::unique_ptr<Found>> FindForeign(pid_t pid, unsigned end,
@@ -97,6 +97,7 @@ class VethLink final : public Link {
   absl::Status Named(const absl::Status& error) const;
 
   std::string name_;
+  v1::LinkKind kind_;
   NetworkDevices host_{getpid()};
   std::uint32_t slots_, queues_;
   bool without_rings_;  // the sockets of functions

@@ -68,6 +68,7 @@ def build() -> Finding:
         built.port_driver()
         built.mmsg_driver()
         built.port_plugin()
+        built.xdp_program()
         built.simulator()
     except built.NotBuiltError as error:
         return blocked("build", str(error), "nothing runs without it", "make build")

@@ -1,0 +1,88 @@
+"""Chains on AF_XDP sockets: what the kernel drops there is told, and no device is left."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
+from tests.e2e.test_veth import assert_come_back, assert_ends_clean, on_links
+from tests.e2e.third_party import a_testpmd
+from unis import built
+from unis.runtime.directory import run_directory
+
+EXAMPLE = built.clone() / "examples" / "xdp.yaml"
+
+on_xdps = partial(on_links, "xdp")
+
+
+def devices_of(machine: Machine) -> list[Path]:
+    state = run_directory(machine.name).read()
+    assert state
+    return [Path("/sys/class/net") / name for kind, name in state.made if kind == "xdp"]
+
+
+def assert_lost_by_the_kernel_alone(account: Json) -> None:
+    assert_whole(account)
+    assert account["in_flight"] == 0
+    lost = account["offered"] - account["delivered"]
+    assert lost == account["dropped_on_links"] + account["dropped_ingress_full"]
+
+
+@pytest.mark.parametrize("end", ["down", "launcher", "unisd"])
+def test_packets_pass_are_accounted_for_and_no_device_stays(machine: Machine, end: str) -> None:
+    machine.unis("up", str(EXAMPLE), "--name", machine.name, "--detach")
+    devices = devices_of(machine)
+    assert len(devices) == 5
+    assert all(device.exists() for device in devices)
+    assert_delivers_more_than(machine, 10_000)
+    assert_lost_by_the_kernel_alone(machine.exact_account())
+    assert_ends_clean(machine, end, lambda: not any(device.exists() for device in devices))
+
+
+def test_what_the_kernel_drops_before_a_slow_program_is_of_the_account(machine: Machine) -> None:
+    """As fast as it goes, into a short ring between the functions."""
+    functions = {"a": macswap(), "pmd": a_testpmd("macswap", "--rxd=128"), "b": macswap()}
+    traffic = {"source": {"kind": "synthetic", "size": "imix"}}
+    machine.up(machine.chain_file(functions, links=on_xdps("a", "pmd", "b"), traffic=traffic))
+    dropped = 0
+    for _ in range(2):
+        assert_delivers_more_than(machine, delivered(machine.ps()) + 50_000)
+        account = machine.exact_account()
+        assert_lost_by_the_kernel_alone(account)
+        assert account["dropped_on_links"] > dropped
+        dropped = account["dropped_on_links"]
+
+
+def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> None:
+    """What brought the packets of the one that was killed stays on its device until then."""
+    functions = {name: macswap(restart="on-failure") for name in "abc"}
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "30kpps"}
+    machine.up(machine.chain_file(functions, links=on_xdps("a", "b", "c"), traffic=traffic))
+    devices = devices_of(machine)
+    assert_delivers_more_than(machine, 1000)
+    assert_come_back(machine, "abcab")
+    assert devices_of(machine) == devices
+
+
+def test_functions_of_another_user_have_such_ports(machine: Machine) -> None:
+    functions = {"a": macswap(user="nobody"), "b": macswap()}
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "30kpps"}
+    machine.up(machine.chain_file(functions, links=on_xdps("a", "b"), traffic=traffic))
+    assert_delivers_more_than(machine, 1000)
+    assert_lost_by_the_kernel_alone(machine.exact_account())
+
+
+def test_it_is_of_one_chain_with_a_veth_and_a_memif(machine: Machine) -> None:
+    functions = {name: macswap() for name in "abc"}
+    links = [
+        {"from": "ingress", "to": "a", "kind": "memif"},
+        {"from": "a", "to": "b", "kind": "xdp"},
+        {"from": "b", "to": "c", "kind": "veth"},
+        {"from": "c", "to": "egress", "kind": "xdp"},
+    ]
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "30kpps"}
+    machine.up(machine.chain_file(functions, links=links, traffic=traffic))
+    assert_delivers_more_than(machine, 5000)
+    assert_lost_by_the_kernel_alone(machine.exact_account())
