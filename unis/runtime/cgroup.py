@@ -88,10 +88,11 @@ class Leaf:
         return []
 
     def remove(self) -> list[str]:
-        """Once it is empty."""
+        """Ends who is in it, till it is empty. Who comes later cannot enter, and does not start."""
         end = time.monotonic() + _EMPTY_SECONDS
         # A process that was killed is in its group for a moment yet.
         while (problems := self._remove()) and time.monotonic() < end:
+            self.kill()  # who came in meanwhile
             time.sleep(0.01)
         return problems
 

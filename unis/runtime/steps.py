@@ -270,7 +270,10 @@ def _end_functions(state: RunState, hurry: Hurry) -> list[str]:
     others = [process for process in dict.fromkeys(found) if process not in recorded]
     problems += unblock(others)
     everything = leaf.kill if leaf else list
-    return problems + end([*recorded, *others], "function", hurry=hurry, also=everything)
+    problems += end([*recorded, *others], "function", hurry=hurry, also=everything)
+    if leaf:  # a launcher that was killed may just have started another, which has no mark yet
+        leaf.remove()
+    return problems
 
 
 def _start_traffic(run: Run) -> None:
