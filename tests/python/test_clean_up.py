@@ -272,6 +272,35 @@ def test_a_cgroup_ends_what_shook_off_its_mark(tmp_path: Path) -> None:
         leaf.remove()
 
 
+def test_who_comes_into_the_cgroup_late_does_not_stay(tmp_path: Path) -> None:
+    """As what a launcher has started the instant before it was killed: it has no mark yet."""
+    leaf = need_leaf("pytest")
+    late = ["sh", "-c", 'sleep 0.5; exec "$@"', "x", *leaf.enter(), "sleep", "100"]
+    child = subprocess.Popen(late, start_new_session=True)
+    try:
+        name = cgroup.leaf_name("pytest")
+        assert clean_up(make_run(tmp_path, run_id="pytest", leaf=name), "pytest") == []
+        assert child.wait(20) not in (0, -signal.SIGTERM)
+        assert not leaf.path.exists()
+    finally:
+        child.kill()
+        child.wait()
+        leaf.remove()
+
+
+def test_who_is_in_the_cgroup_when_it_goes_is_ended() -> None:
+    leaf = need_leaf("pytest")
+    child = subprocess.Popen([*leaf.enter(), "sleep", "100"])
+    try:
+        while not leaf.members():
+            time.sleep(0.01)
+        assert leaf.remove() == []
+        assert child.wait(20) == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_what_left_the_cgroup_is_known_by_its_mark(tmp_path: Path) -> None:
     """As a function does, and what it starts, that the engine's controller has moved."""
     leaf = need_leaf("pytest")
