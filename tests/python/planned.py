@@ -30,9 +30,14 @@ def places(name: str) -> Places:
     )  # fmt: skip
 
 
-def planned(data: Data, machine: Machine = EIGHT_CPUS, others: tuple[OtherRun, ...] = ()) -> Plan:
+def planned(
+    data: Data,
+    machine: Machine = EIGHT_CPUS,
+    others: tuple[OtherRun, ...] = (),
+    there: Plan | None = None,
+) -> Plan:
     chain = LoadedChain(Path("/somewhere/chain.yaml"), ChainFile.model_validate(data))
-    return make_plan(chain, machine, others, places)
+    return make_plan(chain, machine, others, places, there)
 
 
 def small(**parts: object) -> Data:

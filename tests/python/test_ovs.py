@@ -111,6 +111,16 @@ def test_the_platform_leaves_it_the_cpu_that_is_stated() -> None:
     assert plan.platform_cpus == (2,)
 
 
+@pytest.mark.parametrize("there", [None, 0])
+def test_where_only_its_cpu_is_free_the_platform_says_that_it_shares_it(there: int | None) -> None:
+    before = None if there is None else planned(on_ovs(), TWO_CPUS)
+    plan = planned(on_ovs(ovs={"cpu": 0}), TWO_CPUS, there=before)
+    assert plan.platform_cpus == (0,)
+    (note,) = plan.notes
+    assert note.startswith("traffic and scheduler share CPU 0 with Open vSwitch (ovs.cpu)")
+    assert not planned(on_ovs(ovs={"cpu": 0}, platform={"cpus": [0]}), TWO_CPUS).notes
+
+
 def test_without_such_links_there_is_none() -> None:
     assert planned(small()).switch is None
 
@@ -166,10 +176,9 @@ def test_a_change_of_its_cpu_is_a_change() -> None:
 def test_where_it_is_not_installed_the_mend_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Veth, "lacks", lambda _self: "")
     monkeypatch.setattr(links_ovs, "_SYSTEM", ())
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert Ovs().lacks().startswith("no ovs-vswitchd on PATH")
+    assert Ovs().hindrance().startswith("no ovs-vswitchd on PATH")
     with pytest.raises(UnisError, match="apt-get install openvswitch-switch"):
         ovs._needed("ovs-vswitchd")
     folder = tmp_path / "sbin"
@@ -177,11 +186,11 @@ def test_where_it_is_not_installed_the_mend_is_told(
     monkeypatch.setenv("PATH", str(folder))
     for name in links_ovs._PROGRAMS:
         (folder / name).touch(mode=0o755)
-    assert Ovs().lacks().startswith("no vswitch.ovsschema")
+    assert Ovs().hindrance().startswith("no vswitch.ovsschema")
     schema = tmp_path / "share" / "openvswitch" / "vswitch.ovsschema"
     schema.parent.mkdir(parents=True)
     schema.touch()
-    assert Ovs().lacks() == ""
+    assert Ovs().hindrance() == ""
     assert find("vswitch.ovsschema") == schema
 
 

@@ -14,7 +14,7 @@ from tests.python.planned import planned, small, told
 from tests.python.strategies import Data
 from unis import built
 from unis.errors import UnisError
-from unis.links import xdp
+from unis.links import kind, xdp
 from unis.links.kind import LinkPlan, LinkSpec, PortEnds
 from unis.links.veth import Veth
 from unis.links.xdp import PROGRAM, Xdp, XdpPlan
@@ -105,14 +105,15 @@ def test_what_a_killed_program_left_on_its_device_is_taken_off(made: LinkPlan) -
 
 
 def test_what_the_kernel_lacks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(Veth, "lacks", lambda _self: "")
-    assert Xdp().lacks() == ""
+    assert Xdp().hindrance() == ""
     monkeypatch.setattr(platform, "release", lambda: "6.1.0-40-amd64")
-    assert Xdp().lacks() == "Linux 6.1.0-40-amd64 is too old; use 6.4 or later"
+    assert Xdp().hindrance() == "Linux 6.1.0-40-amd64 is too old; use 6.4 or later"
     (tmp_path / "protocols").write_text("PACKET 1\n")
     monkeypatch.setattr(xdp, "_SOCKETS", tmp_path / "protocols")
+    assert "CONFIG_XDP_SOCKETS" in Xdp().hindrance()
+    monkeypatch.setattr(kind, "driver_missing", lambda _driver: "")
     assert "CONFIG_XDP_SOCKETS" in Xdp().lacks()
-    monkeypatch.setattr(Veth, "lacks", lambda _self: "install it")
+    monkeypatch.setattr(kind, "driver_missing", lambda _driver: "install it")
     assert Xdp().lacks() == "install it"
 
 

@@ -41,16 +41,13 @@ class Bridge(Veth):
         ends, ports = ((f"{base}{a}", f"{base}{b}") for a, b in ("ab", "cd"))
         return replace(super().details(spec, number), devices=ends, ports=ports)
 
-    def lacks(self) -> str:
-        """The driver, or the kernel's module."""
+    def hindrance(self) -> str:
+        """A kernel without the module, where that is known: a container may not see its files."""
         files = ("modules.builtin", "modules.dep")
         listed = [_MODULES / platform.release() / name for name in files]
-        there = _MODULE.exists() or any(
-            "/bridge.ko" in file.read_text() for file in listed if file.exists()
-        )
-        return super().lacks() or (
-            "" if there else "this kernel has no module bridge; use a kernel with CONFIG_BRIDGE"
-        )
+        found = ["/bridge.ko" in file.read_text() for file in listed if file.exists()]
+        there = _MODULE.exists() or not found or any(found)
+        return "" if there else "this kernel has no module bridge; use a kernel with CONFIG_BRIDGE"
 
     def made(self, link: LinkPlan) -> str:
         """The bridge: the names of the other devices begin with its own."""

@@ -138,7 +138,11 @@ class LinkKind(ABC):
 
     def lacks(self) -> str:
         """What this machine lacks for it, and what mends that; empty: nothing. For the doctor."""
-        return driver_missing(self.driver)
+        return driver_missing(self.driver) or self.hindrance()
+
+    def hindrance(self) -> str:
+        """Of that, what keeps links from being made here, whatever DPDK the functions have."""
+        return ""
 
     def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
         """How many of the engine's packet buffers the link may hold: a burst in, a burst out."""

@@ -47,10 +47,10 @@ class Ovs(Veth):
         veth = replace(super().details(spec, number), devices=ends, ports=ports)
         return OvsPlan(**vars(veth), pid_file=spec.directory / FOLDER / PID_FILE)
 
-    def lacks(self) -> str:
-        """The driver, or a program."""
+    def hindrance(self) -> str:
+        """A program is missing."""
         missing = [name for name in (*_PROGRAMS, "vswitch.ovsschema") if not find(name)]
-        return super().lacks() or (
+        return (
             f"no {missing[0]} on PATH or in {', '.join(_SYSTEM)}; `apt-get install "
             "openvswitch-switch` (its service need not run)"
             if missing

@@ -57,13 +57,11 @@ class Xdp(Veth):
         """
         devices.detach_xdp(link.name, details_of(link).devices[end])
 
-    def lacks(self) -> str:
-        """The driver, or what the kernel has of AF_XDP."""
+    def hindrance(self) -> str:
+        """What the kernel lacks of AF_XDP."""
         release = re.match(r"(\d+)\.(\d+)", platform.release())
         old = release and tuple(map(int, release.groups())) < _LEAST_KERNEL
         there = any(line.startswith("XDP ") for line in _SOCKETS.read_text().splitlines())
-        return (
-            super().lacks()
-            or ("" if there else "this kernel has no AF_XDP; use one with CONFIG_XDP_SOCKETS")
-            or (f"Linux {platform.release()} is too old; use 6.4 or later" if old else "")
-        )
+        if not there:
+            return "this kernel has no AF_XDP; use one with CONFIG_XDP_SOCKETS"
+        return f"Linux {platform.release()} is too old; use 6.4 or later" if old else ""

@@ -32,13 +32,14 @@ def format_cpu_list(cpus: Iterable[int]) -> str:
 
 
 def clashing(
-    cpus: Collection[int], platform_cpus: Collection[int], other: OtherRun
+    cpus: Collection[int], packet_cpus: Collection[int], other: OtherRun
 ) -> frozenset[int]:
-    """The CPUs, of functions and platform, that the other run does not share. Two engines can share
-    a CPU, at half the speed; nothing can share a CPU with a function of another run.
+    """The CPUs, of functions and of what else carries packets, that the other run does not share.
+    Two engines can share a CPU, at half the speed; nothing can share a CPU with a function of
+    another run.
     """
-    theirs = other.cpus | other.platform_cpus
-    return frozenset(cpus) & theirs | frozenset(platform_cpus) & other.cpus
+    theirs = other.cpus | other.packet_cpus
+    return frozenset(cpus) & theirs | frozenset(packet_cpus) & other.cpus
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def assign(
     found = _platform(file, machine, others, there)
     return replace(
         found,
+        notes=(*found.notes, *_switch_notes(file, found.cpus)),
         problems=(
             *found.problems,
             *_function_problems(file, machine, others, found.cpus),
@@ -84,6 +86,14 @@ def _switch_problems(
         if clashing([], [cpu], other):
             sentence = f"CPU {cpu} is that of functions of run `{other.name}`; choose another"
             yield Problem(where, sentence, passing=True)
+
+
+def _switch_notes(file: ChainFile, platform_cpus: Sequence[int]) -> Iterator[str]:
+    if file.ovs.cpu in platform_cpus and not file.platform_cpus:
+        yield (
+            f"traffic and scheduler share CPU {file.ovs.cpu} with Open vSwitch (ovs.cpu), because "
+            "no other is free: both are slower than alone"
+        )
 
 
 def _function_problems(
@@ -117,7 +127,7 @@ def _function_problem(
             "this machine has one CPU, and functions need another than the scheduler; "
             "try the chain with `unis simulate`",
         )
-    taken = {used for other in others for used in other.cpus | other.platform_cpus}
+    taken = {used for other in others for used in other.cpus | other.packet_cpus}
     free = machine.cpus - reserved - taken
     advice = f"choose from {format_cpu_list(free)}" if free else "no CPU is free"
     if cpu not in machine.cpus:
@@ -145,9 +155,9 @@ def _platform(
     if there and file.cpus.isdisjoint(there):
         return PlatformCpus(tuple(there))
     functions = {used for other in others for used in other.cpus} | file.cpus
-    platforms = {used for other in others for used in other.platform_cpus}
+    platforms = {used for other in others for used in other.packet_cpus}
     free = sorted(machine.cpus - functions - platforms)
-    free = [cpu for cpu in free if cpu != file.ovs.cpu] or free
+    free = [cpu for cpu in free if cpu != file.ovs.cpu] or free  # a note says so
     if free:
         # One for each where there are as many and one to spare, else they share the first.
         return PlatformCpus(tuple(free[: _PLATFORM_PARTS if len(free) > _PLATFORM_PARTS else 1]))
@@ -177,13 +187,13 @@ def _stated(file: ChainFile, machine: Machine, others: Sequence[OtherRun]) -> Pl
             if clashing([], [cpu], other):
                 sentence = f"CPU {cpu} is that of functions of run `{other.name}`; choose another"
                 problems.append(Problem(where, sentence, passing=True))
-        if any(cpu in other.platform_cpus for other in others):
+        if any(cpu in other.packet_cpus for other in others):
             notes.append(_sharing(cpu, others))
     return PlatformCpus(tuple(cpus), tuple(notes), tuple(problems))
 
 
 def _sharing(cpu: int, others: Sequence[OtherRun]) -> str:
-    names = [f"`{other.name}`" for other in others if cpu in other.platform_cpus]
+    names = [f"`{other.name}`" for other in others if cpu in other.packet_cpus]
     return (
         f"traffic and scheduler share CPU {cpu} with run {', '.join(names)}: both are slower than "
         "alone"

@@ -32,3 +32,9 @@ class OtherRun:
     cpus: frozenset[int]  # of its functions
     platform_cpus: frozenset[int]
     nic_buffers: int = 0  # packets that its NICs can have under way
+    switch_cpus: frozenset[int] = frozenset()  # of its Open vSwitch
+
+    @property
+    def packet_cpus(self) -> frozenset[int]:
+        """Those of what carries packets beside functions."""
+        return self.platform_cpus | self.switch_cpus

@@ -278,6 +278,16 @@ class Plan:
     variables: Mapping[str, str] = field(default_factory=dict)  # that the chain file used
 
     @property
+    def packet_cpus(self) -> frozenset[int]:
+        """CPUs of what carries packets beside functions."""
+        return frozenset({*self.platform_cpus, *self.switch_cpus})
+
+    @property
+    def switch_cpus(self) -> tuple[int, ...]:
+        """That of Open vSwitch, if there is one."""
+        return self.switch.cpus if self.switch else ()
+
+    @property
     def goals_ns(self) -> dict[str, float]:
         """Goals on the p95 latency, of the chains that have one."""
         return {chain.name: chain.goal_ns for chain in self.chains if chain.goal_ns is not None}

@@ -327,7 +327,7 @@ class AttachedFunctions:
 def _platform_cpu(wanted: int, cpus: Sequence[int]) -> int:
     """The CPU of the scheduler: one that no function has, best one that no scheduler has either."""
     taken = {cpu for other in others() for cpu in other.cpus} | {wanted}
-    shared = {cpu for other in others() for cpu in other.platform_cpus}
+    shared = {cpu for other in others() for cpu in other.packet_cpus}
     free = sorted({*cpus} - taken)
     if not free:
         raise LaunchError("no CPU is left for the scheduler; leave one without functions")

@@ -26,7 +26,7 @@ from unis.runtime.functions import end_functions, listed, start_functions
 from unis.runtime.planning import plan_chain
 from unis.runtime.process import keep_off
 from unis.runtime.requests import Say
-from unis.runtime.run import Run
+from unis.runtime.run import Run, require_polling
 from unis.runtime.steps import Made, made_by, make_links, place_links, remove_links
 from unis.v1 import supervisor_pb2 as pb
 
@@ -42,6 +42,7 @@ def apply_file(
     known = run.plan.variables
     loaded = load(Path(request.file), run.plan.name, {**known, **request.variables})
     new = plan_chain(loaded, machine, run.plan)
+    require_polling(new, run.options.policy)
     steps = difference(run.plan, new, missing)
     result = pb.ApplyFileResult(
         difference=ParseDict(steps.as_dict(), pb.Difference()),
@@ -218,6 +219,7 @@ class _ChangeInProgress:
             chain_file=str(plan.chain_file),
             groups=groups_of(plan),
             cpus=sorted(plan.cpus),
+            switch_cpus=list(plan.switch_cpus),
             hugepages_mb=plan.hugepages_mb,
             goals_ns=plan.goals_ns,
             variables=plan.variables,

@@ -4,7 +4,8 @@ import os
 import uuid
 from collections.abc import Callable
 
-from unis import built
+from unis import built, links
+from unis.links import namespaces
 from unis.plan.cpus import clashing
 from unis.plan.model import Plan
 from unis.runtime import contained, hugepages, interfaces
@@ -16,7 +17,7 @@ from unis.runtime.folders import port_parts
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.planning import on_machine
 from unis.runtime.process import ProcessId
-from unis.runtime.run import Options
+from unis.runtime.run import Options, require_polling
 from unis.runtime.state import Phase, RunState
 
 Report = Callable[[str], None]
@@ -38,7 +39,8 @@ def claim(
         raise LaunchError(
             f"UNiS needs root, for hugepages and real-time scheduling: run `{as_root()}`"
         )
-    _require_crun(plan)
+    require_polling(plan, options.policy)
+    require_machine(plan, report)
     with machine_lock():
         with switch.deferred():
             _clear_stale_runs(report, switch.forced)
@@ -47,8 +49,6 @@ def claim(
         _require_no_clash(plan, others)
         if not plan.foreign:
             _require_hugepages(plan.hugepages_mb, others)
-            for remark in interfaces.look_at(plan.traffic.interfaces):
-                report(remark)
         state = RunState(
             run_id=uuid.uuid4().hex,
             name=plan.name,
@@ -56,6 +56,7 @@ def claim(
             groups=groups_of(plan),
             cpus=sorted(plan.cpus),
             platform_cpus=list(plan.platform_cpus),
+            switch_cpus=list(plan.switch_cpus),
             hugepages_mb=plan.hugepages_mb,
             launcher=ProcessId.me(),
             policy=options.policy,
@@ -79,7 +80,7 @@ def claim(
 
 def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None:
     """Notes what the run of `state` takes beside what it has once it is `plan`, or LaunchError."""
-    _require_crun(plan)
+    require_machine(plan)
     with machine_lock():
         _require_no_damage(but=state.name)
         others = _runs_beside(state)
@@ -90,6 +91,7 @@ def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None
         record(
             groups=list(dict.fromkeys([*state.groups, *groups_of(plan)])),
             cpus=sorted({*state.cpus, *plan.cpus}),
+            switch_cpus=sorted({*state.switch_cpus, *plan.switch_cpus}),
             hugepages_mb=max(plan.hugepages_mb, state.hugepages_mb),
         )
 
@@ -98,15 +100,28 @@ def require_room(plan: Plan, old: RunState) -> None:
     """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
     built.unisd()
     port_parts(plan.name)
-    _require_crun(plan)
+    require_polling(plan, old.policy)
+    require_machine(plan)
     _require_no_damage()
     freed_mb = 0 if old.undone() else old.hugepages_mb
     _require_hugepages(plan.hugepages_mb, _runs_beside(old), freed_mb)
 
 
-def _require_crun(plan: Plan) -> None:
+def require_machine(plan: Plan, remark: Report = lambda _: None) -> None:
+    """LaunchError if this machine lacks what the plan needs; `remark` hears what else there is to
+    know. Asked before anything is started, or ended for it.
+    """
+    if plan.foreign:
+        return
     if any(function.container for function in plan.functions):
         contained.crun()
+    if any(function.namespace for function in plan.functions) and (why := namespaces.lacks()):
+        raise LaunchError(f"functions with `namespace: own` cannot start: {why}", bad_input=False)
+    for kind in dict.fromkeys(link.kind for link in plan.links):
+        if why := links.KINDS[kind].hindrance():
+            raise LaunchError(f"links of kind {kind} cannot be made: {why}", bad_input=False)
+    for sentence in interfaces.look_at(plan.traffic.interfaces):
+        remark(sentence)
 
 
 def _runs_beside(run: RunState | None = None) -> list[RunState]:
@@ -157,7 +172,7 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
                 f"interface {interface} is source or sink of run `{other.name}`: name another, or "
                 f"end that run: `unis down {other.name}`"
             )
-        if shared := clashing(plan.cpus, plan.platform_cpus, on_machine(other)):
+        if shared := clashing(plan.cpus, plan.packet_cpus, on_machine(other)):
             raise LaunchError(
                 f"CPU {', '.join(map(str, sorted(shared)))} is in use by run `{other.name}`: "
                 f"choose other CPUs, or end that run: `unis down {other.name}`",

@@ -95,13 +95,19 @@ def others() -> list[OtherRun]:
 
 def on_machine(run: RunState) -> OtherRun:
     """What plans of other runs look at."""
-    return OtherRun(run.name, frozenset(run.cpus), frozenset(run.platform_cpus), run.nic_buffers)
+    return OtherRun(
+        run.name,
+        frozenset(run.cpus),
+        frozenset(run.platform_cpus),
+        run.nic_buffers,
+        frozenset(run.switch_cpus),
+    )
 
 
 def free_cpu() -> int:
     """For a function: one that no run has; that of the platform if there is none."""
     cpus = Machine.this().cpus
-    taken = {cpu for other in others() for cpu in other.cpus | other.platform_cpus}
+    taken = {cpu for other in others() for cpu in other.cpus | other.packet_cpus}
     return min(cpus - {min(cpus)} - taken, default=min(cpus))
 
 

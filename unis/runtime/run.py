@@ -297,7 +297,6 @@ class Run:
     def policy_for(self, plan: Plan) -> tuple[Policy, ControllerKind]:
         """What `unis up` or `unis policy` said goes before any file."""
         policy = self.options.policy or plan.policy
-        _check_waiting(plan, policy)
         controller = self.options.controller or plan.controller
         return names.policy(policy), names.controller(controller)
 
@@ -308,7 +307,7 @@ class Run:
 
     def set_policy(self, asked: pb.PolicyRequest) -> None:
         """As if the command line of `unis up` had said it: it counts when the run comes again."""
-        _check_waiting(self.plan, names.policy_name(asked.policy))
+        require_polling(self.plan, names.policy_name(asked.policy))
         self.client.set_policy(asked.policy, asked.controller or None)
         policy, controller = names.policy_name(asked.policy), self.options.controller
         if asked.controller:
@@ -355,8 +354,11 @@ class Run:
                 process.wait(max(0.0, end - time.monotonic()))
 
 
-def _check_waiting(plan: Plan, policy: str) -> None:
-    """UnisError if functions would wait in their receive call under a policy that has them poll."""
+def require_polling(plan: Plan, policy: str | None) -> None:
+    """LaunchError if functions would wait in their receive call under a policy, else the plan's,
+    that has them poll.
+    """
+    policy = policy or plan.policy
     waiting = [function.name for function in plan.functions if function.waits]
     if waiting and policy in POLLING_POLICIES:
-        raise UnisError(f"a link of {waiting[0]} has `wait`: {waiting_refused(policy)}")
+        raise LaunchError(f"a link of {waiting[0]} has `wait`: {waiting_refused(policy)}")

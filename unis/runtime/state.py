@@ -63,6 +63,7 @@ class RunState:
     problems: list[str] = field(default_factory=list)  # what could not be undone
     failures: int = 0  # runs till it, the first by a death, whose launcher brings them up again
     nic_buffers: int = 0  # packets that its NICs can have under way
+    switch_cpus: list[int] = field(default_factory=list)  # of Open vSwitch
     interfaces: list[str] = field(default_factory=list)  # of the host: its source and sink
     goals_ns: dict[str, float] = field(default_factory=dict)  # on p95 latency, by chain
     variables: dict[str, str] = field(default_factory=dict)  # that the chain file used

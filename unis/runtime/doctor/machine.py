@@ -42,7 +42,7 @@ def distance(ours: frozenset[int]) -> Finding:
         cpu
         for _, state in all_runs()
         if not state.undone()
-        for cpu in (*state.cpus, *state.platform_cpus)
+        for cpu in (*state.cpus, *state.platform_cpus, *state.switch_cpus)
     }
     if taken & ours:  # it would keep the chains' CPUs busy
         return fine(check, "not measured: chains run")
