@@ -15,7 +15,7 @@ from unis.cli.terminal import out, say, table_of, writable, write_result
 
 if TYPE_CHECKING:
     from evaluation.scc.results import SccResults
-    from evaluation.scc.rows import SccRow
+    from evaluation.scc.rows import SccRatio, SccRow
 
 _STYLES = {"holds": "green", "does not hold": "red", "too close to tell": "yellow"}
 
@@ -36,7 +36,9 @@ def scc(
         str | None,
         typer.Option(help="Chain lengths of policy and ovs, comma-separated, as in 1,4,8."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, help="Number of rounds of windows.")] = 5,
+    rounds: Annotated[
+        int, typer.Option(min=2, help="Rounds of windows. Fewer than 6: no verdicts.")
+    ] = 6,
     output: Annotated[
         Path, typer.Option("--out", "-o", help="Output directory for pictures and results.json.")
     ] = Path("build/scc"),
@@ -45,10 +47,10 @@ def scc(
 
     Chains of functions on kernel devices, all on one CPU, under the policies of the kernel and
     under hand-over: latency and throughput at half of what functions pass that wait for packets,
-    and in overload. Each beside the paper's figure, with a verdict on what UNiS claims. Windows
-    alternate. Writes results.json after each step, and at last a picture of each experiment.
-    Contention is measured by the windows of policy. Needs root, hugepages, and two CPUs that do
-    nothing else.
+    in overload, and for policy at half of what functions pass that poll. Arms of the paper stand
+    beside its figures, and claims of UNiS have a verdict. Windows alternate. Writes results.json
+    after each step, and at last a picture of each experiment. Contention is measured by the
+    windows of policy. Needs root, hugepages, and two CPUs that do nothing else.
 
     Example: unis bench scc --quick -o build/scc
     """
@@ -111,14 +113,14 @@ def _print(results: SccResults) -> None:
         for arm, told in results.kernel_settings.items():
             table.add_row(arm, "; ".join(told))
         out.print(table)
-    table = table_of("What UNiS claims", "claim", ("at least", "measured", "95 %", "verdict"))
+    numbers = ("at least", "measured", "95 %")
+    table = table_of("What UNiS claims", "claim", numbers, ("verdict",))
     for claim in results.claims:
         if claim.why == NOT_ASKED:
             continue
-        verdict = claim.verdict + (f": {claim.why}" if claim.verdict == "not measured" else "")
         table.add_row(
-            claim.claim, f"{claim.at_least:g}", *ratio_cells(claim.ratio),
-            Text(verdict, _STYLES.get(claim.verdict, "dim")),
+            claim.claim, f"{claim.at_least:g}", *_ratio_cells(claim.ratio),
+            Text(str(claim), _STYLES.get(claim.verdict, "dim")),
         )  # fmt: skip
     out.print(table)
     for part, reason in results.left_out.items():
@@ -127,13 +129,18 @@ def _print(results: SccResults) -> None:
         out.print(results.disturbed, markup=False, style="yellow")
 
 
-def _chain(row: SccRow) -> str:
-    told = [f"{row.length} {row.program}", row.link, row.driver]
-    if row.batch is not None:
-        told.append("recv/send" if row.calls == "single" else f"batch {row.batch}")
-    if row.slots:
-        told.append(f"{row.slots} slots")
-    return " ".join([*told, f"{row.size} B"])
+def _ratio_cells(ratio: SccRatio | None) -> tuple[str, str]:
+    median, interval = ratio_cells(ratio)
+    if ratio and ratio.confidence < 0.95:
+        interval += f" (of {ratio.confidence:.0%})"
+    return median, interval
+
+
+def _passed(row: SccRow) -> str:
+    told = f"{row.kpps:.1f} ÷ {row.offered_kpps:.1f}"
+    if row.passed is None or row.load == "overload":
+        return told
+    return f"{told}, {row.passed:.0%}" + (", saturated" if row.saturated else "")
 
 
 def _out_of_order(row: SccRow) -> str:
@@ -143,20 +150,23 @@ def _out_of_order(row: SccRow) -> str:
 
 
 def _print_latency(experiment: str, rows: list[SccRow]) -> None:
-    from evaluation.scc.rows import arm_of
+    from evaluation.scc.rows import arm_of, spec_of
 
-    columns = "arm|kpps|p5 µs|p50|p95|p99|kpps ÷ default|95 %|p50 ÷ default|95 %|paper"
-    table = table_of(f"{experiment}; default: {rows[0].default}", "chain, load", columns.split("|"))
+    columns = "kpps ÷ offered|p5 µs|p50|p95|p99|kpps ÷ default|95 %|p50 ÷ default|95 %|paper"
+    table = table_of(
+        f"{experiment}; default: {rows[0].default}", "chain, load, arm", columns.split("|")
+    )
     before = None
     for row in rows:
-        title = f"{_chain(row)}, {row.load}"
+        title = f"{spec_of(row).name}, {row.load}"
+        if title != before:
+            table.add_row(Text(title, "bold"))
         table.add_row(
-            "" if title == before else title,
-            arm_of(row).name + _out_of_order(row),
-            f"{row.kpps:.1f}",
+            f"  {arm_of(row).name}{_out_of_order(row)}",
+            _passed(row),
             *(us_text(row.latency_us[key]) for key in ("p5", "p50", "p95", "p99")),
-            *ratio_cells(row.ratio_to_default["kpps"]),
-            *ratio_cells(row.ratio_to_default["p50"]),
+            *_ratio_cells(row.ratio_to_default["kpps"]),
+            *_ratio_cells(row.ratio_to_default["p50"]),
             str(row.paper) if row.paper else "–",
         )
         before = title
@@ -164,14 +174,14 @@ def _print_latency(experiment: str, rows: list[SccRow]) -> None:
 
 
 def _print_contention(rows: list[SccRow]) -> None:
-    from evaluation.scc.rows import arm_of
+    from evaluation.scc.rows import arm_of, spec_of
 
     table = table_of(
         "contention, in overload", "chain", ("arm", "run delay ÷ run", "wait ÷ run", "paper")
     )
     before = None
     for row in (row for row in rows if row.load == "overload"):
-        title = _chain(row)
+        title = spec_of(row).name
         table.add_row(
             "" if title == before else title,
             arm_of(row).name,

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from unis.measure.windows import Arm, Span
+from unis.measure.windows import Arm, Span, span_of_cycles
 
 Mode = Literal["polling", "blocking", "sleeping"]
 HANDOVER = "hand-over"
 SETTLE = 0.15  # seconds, for arms without a slice
-_CYCLES = 3  # that a window holds where functions have slices
 _TICK_SLICE_MS = 4.0  # what threads that spin have of the fair class at 250 Hz
 
 
@@ -20,7 +19,7 @@ class SccArm:
     mode: Mode
     quantum_ms: float | None = None  # slice of other and batch, or timeslice of rr; None: as it is
     nice: int | None = None
-    order: Literal["chain", "reverse"] | None = None  # of the run queue; None: nobody cares
+    order: Literal["chain", "reverse"] | None = None  # of the run queue; None: as it comes
 
     @property
     def name(self) -> str:
@@ -51,13 +50,15 @@ class SccArm:
         if self.policy == "rr" and self.quantum_ms is None:
             slice_s = rr_slice
         cycle = length * slice_s
-        return Span(max(SETTLE, 2 * cycle), max(window, _CYCLES * cycle))
+        return Span(max(SETTLE, 2 * cycle), span_of_cycles(cycle, window).window)
 
 
 DEFAULT = SccArm("other", "polling")
 BLOCKING = SccArm("other", "blocking")
 HAND_OVER = SccArm(HANDOVER, "polling")
 SLEEPING = SccArm(HANDOVER, "sleeping")
+# The paper's, whose nice values are to give 420 and 800 ms.
+BATCH_420, BATCH_800 = SccArm("batch", "polling", None, -1), SccArm("batch", "polling", None, -19)
 # FIFO and polling is left out: the first function would keep the CPU for ever.
 FIFO_POLLING = (
     "fifo, polling: not measured, because the first function that polls keeps the CPU and nothing "
@@ -69,7 +70,7 @@ _QUICK = (
     HAND_OVER,
     SLEEPING,
     SccArm("other", "polling", 20),
-    SccArm("batch", "polling"),
+    BATCH_800,
     SccArm("batch", "blocking"),
     SccArm("rr", "polling", 1),
     SccArm("fifo", "blocking"),
@@ -78,7 +79,7 @@ _FULL = (
     *_QUICK,
     SccArm("other", "blocking", 0.1),
     SccArm("other", "blocking", 20),
-    SccArm("batch", "polling", None, -19),
+    SccArm("batch", "polling"),
     SccArm("batch", "polling", 100),
     SccArm("batch", "blocking", None, -19),
     SccArm("rr", "polling", 100),
@@ -90,6 +91,9 @@ _FULL = (
 def policy_arms(*, quick: bool, may_wait: bool) -> tuple[SccArm, ...]:
     """Those of Figs. 9 and 10 and of Table 6."""
     return tuple(arm for arm in (_QUICK if quick else _FULL) if may_wait or arm.mode != "blocking")
+
+
+LIGHT = (DEFAULT, BLOCKING, HAND_OVER, SLEEPING)  # at the load that polling passes
 
 
 ORDERS = (

@@ -87,5 +87,21 @@ class ChainSpec:
         return {"program": MACSWAP, "args": ["--ports", f"{port}0,{port}1"]}
 
 
+# Drivers of testpmd by the kind of its links.
+TESTPMD_DRIVERS = {"veth": "af_packet", "xdp": "af_xdp"}
+
+
+def chain_of_testpmd(link: str) -> ChainSpec:
+    """Four of them."""
+    driver = TESTPMD_DRIVERS[link]
+    slots = SOCKET_SLOTS if driver == "af_packet" else None
+    return ChainSpec(4, link, driver, batch=None, slots=slots, program=TESTPMD)
+
+
+def batch_title(size: int, most: int) -> str:
+    """Of a step that compares batches up to `most`."""
+    return f"{size} B, batch 1 to {most}"
+
+
 def _folder() -> Path:
     return built.examples_directory()

@@ -1,14 +1,14 @@
 """What UNiS claims of chains on kernel devices, and whether the rows bear it out. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel
 
-from evaluation.scc.arms import HANDOVER
-from evaluation.scc.rows import SccRow
-from unis.measure.paired import Ratio
+from evaluation.scc.arms import BLOCKING, HANDOVER
+from evaluation.scc.chains import ChainSpec, batch_title, chain_of_testpmd
+from evaluation.scc.rows import MIN_ROUNDS, SATURATED, SccRatio, SccRow, arm_of
 
 NOT_ASKED = "these windows were not asked for"
 Verdict = Literal["holds", "does not hold", "too close to tell", "not measured"]
@@ -20,15 +20,22 @@ class SccClaim(BaseModel):
     experiment: str
     claim: str
     at_least: float
-    ratio: Ratio | None  # how many times as much, or as low, with its 95 % interval
+    ratio: SccRatio | None  # how many times as much, or as low, with its 95 % interval
     verdict: Verdict
     why: str  # empty if it holds
+    note: str = ""  # what else to know of the ratio: which of the two had full queues
+
+    def __str__(self) -> str:
+        told = f"{self.verdict}: {self.why}" if self.verdict == "not measured" else self.verdict
+        return f"{told} ({self.note})" if self.note else told
 
 
-def judge(ratio: Ratio | None, at_least: float) -> tuple[Verdict, str]:
+def judge(ratio: SccRatio | None, at_least: float) -> tuple[Verdict, str]:
     """By the interval: it is above the least, below it, or around it."""
     if ratio is None:
         return "not measured", "there are no windows of both"
+    if ratio.rounds < MIN_ROUNDS:
+        return "not measured", f"too few rounds: {ratio.rounds} of {MIN_ROUNDS}"
     if ratio.lo >= at_least:
         return "holds", ""
     if ratio.hi < at_least:
@@ -41,23 +48,37 @@ class _Wanted:
     """A claim, and the row that it is of."""
 
     experiment: str
+    title: str  # of the step that measures it
     claim: str
     at_least: float
     picks: Callable[[SccRow], bool]
-    ratio: Callable[[SccRow], Ratio | None]
+    ratio: Callable[[SccRow], SccRatio | None]
+    base: Literal["default", "blocking"] = "default"
 
 
-def _policy(length: int, load: str, base: str, name: str, at_least: float, claim: str) -> _Wanted:
+def step_name(experiment: str, title: str) -> str:
+    """What a step is called where something is to be said of it."""
+    return f"{experiment}, {title}"
+
+
+def _policy(
+    length: int,
+    load: str,
+    base: Literal["default", "blocking"],
+    name: str,
+    at_least: float,
+    claim: str,
+) -> _Wanted:
     def picks(row: SccRow) -> bool:
         mine = (row.experiment, row.policy, row.mode, row.length, row.load, row.batch)
         return mine == ("policy", HANDOVER, "polling", length, load, 32)
 
-    def ratio(row: SccRow) -> Ratio | None:
+    def ratio(row: SccRow) -> SccRatio | None:
         if name == "p50":
             return row.times_lower[base]
         return (row.ratio_to_default if base == "default" else row.ratio_to_blocking)[name]
 
-    return _Wanted("policy", claim, at_least, picks, ratio)
+    return _Wanted("policy", ChainSpec(length).name, claim, at_least, picks, ratio, base)
 
 
 def _testpmd(link: str, mode: str, at_least: float, claim: str) -> _Wanted:
@@ -65,7 +86,10 @@ def _testpmd(link: str, mode: str, at_least: float, claim: str) -> _Wanted:
         mine = (row.experiment, row.link, row.policy, row.mode, row.load)
         return mine == ("testpmd", link, HANDOVER, mode, "overload")
 
-    return _Wanted("testpmd", claim, at_least, picks, lambda row: row.ratio_to_default["kpps"])
+    return _Wanted(
+        "testpmd", chain_of_testpmd(link).name, claim, at_least, picks,
+        lambda row: row.ratio_to_default["kpps"],
+    )  # fmt: skip
 
 
 def _order(row: SccRow) -> bool:
@@ -78,7 +102,8 @@ def _batch(batch: int) -> _Wanted:
         return mine == ("batch", batch, "vector", 64, "other", "blocking")
 
     return _Wanted(
-        "batch", f"batch {batch}: median latency by that of batch 1, times lower", 3, picks,
+        "batch", batch_title(64, 256),
+        f"batch {batch}: median latency by that of batch 1, times lower", 3, picks,
         lambda row: row.times_lower["default"],
     )  # fmt: skip
 
@@ -107,8 +132,9 @@ _WANTED = (
         )
     ),
     _Wanted(
-        "order", "half load, 8 functions: median latency in chain order by reverse, times lower",
-        2.5, _order, lambda row: row.times_lower["default"],
+        "order", ChainSpec(8).name,
+        "half load, 8 functions: median latency in chain order by reverse, times lower", 2.5,
+        _order, lambda row: row.times_lower["default"],
     ),
     _testpmd("veth", "polling", 7, "four dpdk-testpmd on af_packet: hand-over ÷ default"),
     _testpmd("veth", "sleeping", 7, "the same, functions that sleep between packets"),
@@ -118,34 +144,50 @@ _WANTED = (
 )  # fmt: skip
 
 
-def claims(rows: Sequence[SccRow], left_out: dict[str, str]) -> list[SccClaim]:
-    """All claims; `left_out`: why an experiment, or one of a link, was not measured."""
-    return [_judged(wanted, rows, left_out) for wanted in _WANTED]
+def claims(
+    rows: Sequence[SccRow], left_out: Mapping[str, str], doubted: Mapping[str, str]
+) -> list[SccClaim]:
+    """All claims. By the name of a step: `left_out` says why it has no rows, `doubted` why its rows
+    do not show what they are to show.
+    """
+    return [_judged(wanted, rows, left_out, doubted) for wanted in _WANTED]
 
 
-def _judged(wanted: _Wanted, rows: Iterable[SccRow], left_out: dict[str, str]) -> SccClaim:
+def _judged(
+    wanted: _Wanted,
+    rows: Iterable[SccRow],
+    left_out: Mapping[str, str],
+    doubted: Mapping[str, str],
+) -> SccClaim:
+    step = step_name(wanted.experiment, wanted.title)
     row = next((row for row in rows if wanted.picks(row)), None)
     ratio = wanted.ratio(row) if row else None
     verdict, why = judge(ratio, wanted.at_least)
     if row is None:
-        why = next(
-            (
-                reason
-                for part, reason in left_out.items()
-                if part == wanted.experiment
-                or (part == f"{wanted.experiment} af_xdp" and "af_xdp" in wanted.claim)
-            ),
-            NOT_ASKED,
-        )
-    elif wanted.experiment in left_out and ratio is not None:
-        verdict, why = "not measured", left_out[wanted.experiment]
+        why = left_out.get(step, NOT_ASKED)
+    elif step in doubted and ratio is not None:
+        verdict, why = "not measured", doubted[step]
     claim = SccClaim(
         experiment=wanted.experiment, claim=wanted.claim, at_least=wanted.at_least, ratio=ratio,
-        verdict=verdict, why=why,
+        verdict=verdict, why=why, note=_full_queues(row, wanted.base) if row and ratio else "",
     )  # fmt: skip
     if row is not None:
-        row.verdict = f"{row.verdict}; {verdict}" if row.verdict else verdict
+        row.verdict = "; ".join([*([row.verdict] if row.verdict else []), str(claim)])
     return claim
+
+
+def _full_queues(row: SccRow, base: Literal["default", "blocking"]) -> str:
+    """Which of the two passed so little of the load that its latency is that of full queues."""
+    if row.load == "overload":
+        return ""
+    of_base = row.default if base == "default" else BLOCKING.name
+    passed = {of_base: row.base_passed[base], arm_of(row).name: row.passed}
+    told = [
+        f"`{name}` passed {share:.0%} of this load"
+        for name, share in passed.items()
+        if share is not None and share < SATURATED
+    ]
+    return f"{' and '.join(told)}: that latency is of full queues" if told else ""
 
 
 class Kept(BaseModel):
@@ -161,27 +203,27 @@ class Kept(BaseModel):
     exact: bool
     doubt: str
 
-    @property
-    def whole(self) -> bool:
-        """Whether no packet is missing."""
-        return self.exact and self.unaccounted == 0
-
 
 def accounts_claim(accounts: Sequence[Kept]) -> SccClaim:
     """Offered = delivered + dropped + in flight."""
-    missing = [one.chain for one in accounts if not one.whole]
-    share = 1 - len(missing) / len(accounts) if accounts else 0.0
-    verdict: Verdict = "not measured"
-    why = "no chain was brought up"
-    if accounts:
-        verdict, why = "holds", ""
-        if missing:
-            verdict, why = "does not hold", f"packets are missing: {'; '.join(missing[:3])}"
+    missing = [one.chain for one in accounts if one.exact and one.unaccounted]
+    doubts = dict.fromkeys(one.doubt for one in accounts if not one.exact)
+    count = len(accounts)
+    share = 1 - len(missing) / count if accounts else 0.0
+    verdict: Verdict = "holds"
+    why = ""
+    if missing:
+        verdict, why = "does not hold", f"packets are missing: {'; '.join(missing[:3])}"
+    elif doubts:
+        verdict, why = "not measured", "; ".join(doubts)
+    elif not accounts:
+        verdict, why = "not measured", "no chain was brought up"
+    ratio = SccRatio(median=share, lo=share, hi=share, rounds=count, bring_ups=count)
     return SccClaim(
         experiment="account",
-        claim=f"every packet of {len(accounts)} bring-ups is accounted for: share of these",
+        claim=f"every packet of {count} bring-ups is accounted for: share of these",
         at_least=1,
-        ratio=Ratio(median=share, lo=share, hi=share) if accounts else None,
+        ratio=None if verdict == "not measured" else ratio,
         verdict=verdict,
         why=why,
     )

@@ -6,23 +6,35 @@ bring-ups, in one order and then in the other.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from evaluation.paper.progress import Progress
 from evaluation.scc import paper
 from evaluation.scc.arms import (
+    BATCH_420,
+    BATCH_800,
     BLOCKING,
     DEFAULT,
     HAND_OVER,
+    LIGHT,
     ORDERS,
     SLEEPING,
     SccArm,
     policy_arms,
 )
-from evaluation.scc.chains import SOCKET_SLOTS, TESTPMD, ChainSpec
-from evaluation.scc.claims import Kept
-from evaluation.scc.rows import Load, SccRow, joined, paper_name, row_of
+from evaluation.scc.chains import TESTPMD_DRIVERS, ChainSpec, batch_title, chain_of_testpmd
+from evaluation.scc.claims import Kept, step_name
+from evaluation.scc.rows import (
+    MIN_ROUNDS,
+    Load,
+    SccRow,
+    arm_of,
+    joined,
+    paper_name,
+    row_of,
+    spec_of,
+)
 from evaluation.scc.windows import Bench, SccRounds, bench_of
 from unis import links
 from unis.errors import UnisError
@@ -36,6 +48,8 @@ _MEASURED_WITH = {"contention": "policy"}  # by the windows of another
 _BRING_UP = 4.0  # seconds, with its end
 _T = TypeVar("_T")
 _HALF = 0.5
+_LEAST_PPS = 100.0
+_PROBES = 3  # windows that say what passes at most
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,7 @@ class SccSettings:
 
     quick: bool
     only: tuple[str, ...] = EXPERIMENTS
-    rounds: int = 5
+    rounds: int = MIN_ROUNDS
     blocks: int = 3  # bring-ups of each chain of `batch`
     window: float = 0.25  # seconds
     lengths: tuple[int, ...] = ()  # of `policy` and `ovs`; empty: by `quick`
@@ -64,6 +78,11 @@ class SccStep:
     seconds: float  # expected
     run: Callable[[], list[SccRow]]
 
+    @property
+    def name(self) -> str:
+        """Of this step alone."""
+        return step_name(self.experiment, self.title)
+
 
 @dataclass
 class Measurements:
@@ -71,7 +90,9 @@ class Measurements:
 
     rows: list[SccRow] = field(default_factory=list)
     accounts: list[Kept] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)  # by experiment: why
+    # By the name of a step: why it has no rows, and why its rows do not show what they are to.
+    left_out: dict[str, str] = field(default_factory=dict)
+    doubted: dict[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)  # steps that ended with an error
 
 
@@ -111,8 +132,8 @@ class SccBench:
             try:
                 rows = step.run()
             except UnisError as error:
-                self.found.left_out.setdefault(step.experiment, str(error))
-                self.found.failed.append(f"{step.experiment}, {step.title}: {error}")
+                self.found.left_out[step.name] = str(error)
+                self.found.failed.append(f"{step.name}: {error}")
                 self._report(self.found.failed[-1])
                 continue
             self.found.rows += rows
@@ -135,39 +156,59 @@ class SccBench:
         )
 
     def _loads(
-        self, spec: ChainSpec, arms: Sequence[SccArm], of: SccArm, rounds: int
+        self, spec: ChainSpec, arms: Sequence[SccArm], of: SccArm, light: Sequence[SccArm]
     ) -> dict[Load, SccRounds]:
-        """At half of what passes under `of`, and at all that the source can send."""
-        window = self._settings.window
+        """At half of what passes under `of`, and at all that the source can send. Arms of `light`
+        are measured at half of what polling passes as well.
+        """
+        rounds, window = self._settings.rounds, self._settings.window
 
         def look(bench: Bench) -> dict[Load, SccRounds]:
-            half = _HALF * bench.most_kpps(of, window) * 1000
-            return {
-                "half": bench.rounds(arms, rounds, window, max(half, 100.0)),
+            def half_of(arm: SccArm) -> float:
+                return max(_LEAST_PPS, _HALF * bench.most_kpps(arm, window, _PROBES) * 1000)
+
+            found: dict[Load, SccRounds] = {}
+            if light:
+                pps = half_of(DEFAULT)
+                bench.window(HAND_OVER, window, pps)  # what is in the queues comes out
+                found["light"] = bench.rounds(light, rounds, window, pps)
+            half = half_of(of)
+            return found | {
+                "half": bench.rounds(arms, rounds, window, half),
                 "overload": bench.rounds(arms, rounds, window, None),
             }
 
         return self._on(spec, look)
 
-    def _seconds(self, spec: ChainSpec, arms: Sequence[SccArm], windows: int) -> float:
+    def _windows_seconds(self, spec: ChainSpec, arms: Sequence[SccArm], windows: int) -> float:
         spans = [arm.span(spec.length, self._settings.window, self._rr_s) for arm in arms]
-        return _BRING_UP + windows * sum(span.settle + span.window + 0.03 for span in spans)
+        return windows * sum(span.settle + span.window + 0.03 for span in spans)
 
     def _chain_step(
-        self, experiment: str, spec: ChainSpec, arms: Sequence[SccArm], of: SccArm
+        self,
+        experiment: str,
+        spec: ChainSpec,
+        arms: Sequence[SccArm],
+        of: SccArm,
+        light: Sequence[SccArm] = (),
     ) -> SccStep:
-        """One chain at both loads."""
+        """One chain at all its loads."""
         rounds = self._settings.rounds
 
         def run() -> list[SccRow]:
-            measured = self._loads(spec, arms, of, rounds)
+            measured = self._loads(spec, arms, of, light)
             return [
-                row_of(experiment, spec, arm, load, found, paper=_paper_of(experiment, spec, arm))
+                row_of(experiment, spec, arm, load, found, paper=paper_of(spec, arm, load))
                 for load, found in measured.items()
                 for arm in arms
+                if arm.name in found[0]
             ]
 
-        return SccStep(experiment, spec.name, self._seconds(spec, arms, 2 * rounds) + 1, run)
+        seconds = _BRING_UP + self._windows_seconds(spec, arms, 2 * rounds)
+        seconds += self._windows_seconds(spec, light, rounds)
+        probed = [of, DEFAULT, HAND_OVER] if light else [of]
+        seconds += self._windows_seconds(spec, probed, _PROBES)
+        return SccStep(experiment, spec.name, seconds, run)
 
     # ------------------------------------------------------------------ the experiments
 
@@ -178,20 +219,21 @@ class SccBench:
         for length in self._settings.chain_lengths:
             yield self._with_contention("policy", ChainSpec(length), arms)
         if not quick:
-            few = (DEFAULT, BLOCKING, HAND_OVER, SccArm("batch", "polling"))
+            few = (DEFAULT, BLOCKING, HAND_OVER, BATCH_800)
             for batch in (1, 2, 16):
                 for length in (2, 4, 8):
                     spec = ChainSpec(length, batch=batch)
                     yield self._with_contention("policy", spec, few)
 
     def _with_contention(self, experiment: str, spec: ChainSpec, arms: Sequence[SccArm]) -> SccStep:
-        step = self._chain_step(experiment, spec, arms, BLOCKING if spec.may_wait else HAND_OVER)
+        of = BLOCKING if spec.may_wait else HAND_OVER
+        # One function waits for no other.
+        light = [arm for arm in arms if arm in LIGHT and spec.length > 1]
+        step = self._chain_step(experiment, spec, arms, of, light if experiment == "policy" else ())
 
         def run() -> list[SccRow]:
             rows = step.run()
-            return rows + [
-                _contention_row(row, arm) for row, arm in zip(rows, [*arms, *arms], strict=True)
-            ]
+            return rows + [_contention_row(row) for row in rows]
 
         return SccStep(step.experiment, step.title, step.seconds, run)
 
@@ -203,7 +245,7 @@ class SccBench:
 
         def look(bench: Bench) -> SccRounds:
             window = self._settings.window
-            half = _HALF * bench.most_kpps(BLOCKING, window) * 1000
+            half = _HALF * bench.most_kpps(BLOCKING, window, _PROBES) * 1000
             return bench.rounds(ORDERS, rounds, window, half)
 
         def run() -> list[SccRow]:
@@ -212,75 +254,81 @@ class SccBench:
                 row_of("order", spec, arm, "half", found, default=reverse.name) for arm in ORDERS
             ]
             if trouble := order_trouble(rows[0], rows[1]):
-                self.found.left_out["order"] = trouble
+                self.found.doubted[step_name("order", spec.name)] = trouble
                 self._report(f"order: {trouble}")
             return rows
 
-        yield SccStep("order", spec.name, self._seconds(spec, ORDERS, rounds) + 1, run)
+        seconds = _BRING_UP + self._windows_seconds(spec, ORDERS, rounds)
+        seconds += self._windows_seconds(spec, [BLOCKING], _PROBES)
+        yield SccStep("order", spec.name, seconds, run)
 
     def _batch(self) -> Iterator[SccStep]:
         """Fig. 8 and Table 7: one function."""
         batches = (2, 8, 32, 128, 256)
-        sizes: dict[int, Sequence[int]] = {64: batches, 1500: (8, 32)}
+        sizes: dict[int, Sequence[int]] = {64: batches, 1500: (32,)}
         if not self._settings.quick:
             sizes = dict.fromkeys((64, 128, 256, 1500), batches)
         for size, of_size in sizes.items():
             base = ChainSpec(1, batch=1, size=size)
             single = ChainSpec(1, batch=1, size=size, calls="single")
             specs = [base, single, *(ChainSpec(1, batch=each, size=size) for each in of_size)]
-            yield self._batch_step(f"{size} B, batch 1 to {max(of_size)}", specs)
+            yield self._batch_step(batch_title(size, max(of_size)), specs)
 
     def _batch_step(self, title: str, specs: Sequence[ChainSpec]) -> SccStep:
         arms = (BLOCKING, DEFAULT, HAND_OVER)
         window, blocks = self._settings.window, self._settings.blocks
-        rounds = max(2, self._settings.rounds // 2)
+        rounds = max(2, -(-self._settings.rounds // blocks))
+        base = specs[0]
+
+        def look_at(block: int) -> dict[str, SccRounds]:
+            # The rate is this block's own: machines drift in the minutes between them.
+            most = self._on(base, lambda bench: bench.most_kpps(BLOCKING, window, _PROBES))
+            found = {}
+            for spec in specs[:: -1 if block % 2 else 1]:
+                measured = self._on(
+                    spec, lambda bench: bench.rounds(arms, rounds, window, 1000 * most)
+                )
+                found[spec.name] = [
+                    {arm: replace(one, block=block) for arm, one in windows.items()}
+                    for windows in measured
+                ]
+            return found
 
         def run() -> list[SccRow]:
-            base = specs[0]
-            most = self._on(base, lambda bench: bench.most_kpps(BLOCKING, window))
-            measured: dict[str, list[SccRounds]] = {spec.name: [] for spec in specs}
-            for block in range(blocks):
-                for spec in specs[:: -1 if block % 2 else 1]:
-                    found = self._on(
-                        spec, lambda bench: bench.rounds(arms, rounds, window, 1000 * most)
-                    )
-                    measured[spec.name].append(found)
+            measured = [look_at(block) for block in range(blocks)]
             together = {
-                arm: [
-                    windows
-                    for block in range(blocks)
-                    for windows in joined([(name, of[block]) for name, of in measured.items()], arm)
-                ]
+                arm: [windows for found in measured for windows in joined([*found.items()], arm)]
                 for arm in arms
             }
             return [
                 row_of(
                     "batch", spec, arm, "saturates batch 1", together[arm], key=spec.name,
-                    default=base.name, bring_ups=blocks, paper=_paper_of_batch(spec),
+                    default=base.name, paper=paper_of_batch(spec, arm),
                 )
                 for spec in specs
                 for arm in arms
             ]  # fmt: skip
 
-        each = self._seconds(specs[0], arms, rounds)
-        return SccStep("batch", title, _BRING_UP + blocks * len(specs) * each, run)
+        each = _BRING_UP + self._windows_seconds(base, arms, rounds)
+        probe = _BRING_UP + self._windows_seconds(base, [BLOCKING], _PROBES)
+        return SccStep("batch", title, blocks * (probe + len(specs) * each), run)
 
     def _queue(self) -> Iterator[SccStep]:
         """How long the queues are: what looks like scheduling, and is not."""
         arms = (DEFAULT, HAND_OVER)
-        for slots in (256, 1024, 4096):
+        for slots in (256, 4096) if self._settings.quick else (256, 1024, 4096):
             spec = ChainSpec(4, driver="af_packet", batch=None, slots=slots)
             yield self._chain_step("queue", spec, arms, DEFAULT)
 
     def _testpmd(self) -> Iterator[SccStep]:
         """A program of others, unmodified."""
         arms = (DEFAULT, HAND_OVER, SLEEPING)
-        for link, driver in (("veth", "af_packet"), ("xdp", "af_xdp")):
+        for link in TESTPMD_DRIVERS:
+            spec = chain_of_testpmd(link)
             if link not in links.KINDS:
-                self.found.left_out["testpmd af_xdp"] = f"this UNiS has no links of kind {link}"
+                name = step_name("testpmd", spec.name)
+                self.found.left_out[name] = f"this UNiS has no links of kind {link}"
                 continue
-            slots = SOCKET_SLOTS if driver == "af_packet" else None
-            spec = ChainSpec(4, link, driver, batch=None, slots=slots, program=TESTPMD)
             yield self._chain_step("testpmd", spec, arms, DEFAULT)
 
     def _ovs(self) -> Iterator[SccStep]:
@@ -288,15 +336,16 @@ class SccBench:
         if "ovs" not in links.KINDS:
             self.found.left_out["ovs"] = "this UNiS has no links of kind ovs"
             return
-        arms = (
+        quick = self._settings.quick
+        arms = [
             DEFAULT,
             BLOCKING,
             HAND_OVER,
             SLEEPING,
-            SccArm("batch", "polling"),
+            BATCH_800,
             SccArm("rr", "polling", 1),
-        )
-        quick = self._settings.quick
+            *([] if quick else [BATCH_420]),
+        ]
         lengths = self._settings.lengths or ((1, 2, 4) if quick else range(1, 9))
         for length in lengths:
             # Without multiplexing, as in the paper.
@@ -320,19 +369,25 @@ def order_trouble(chain: SccRow, reverse: SccRow) -> str | None:
     return None
 
 
-def _contention_row(row: SccRow, arm: SccArm) -> SccRow:
-    value = paper.contention(row.link, paper_name(arm), row.batch, row.length)
+def _contention_row(row: SccRow) -> SccRow:
+    value = None
+    if row.load == "overload":
+        value = paper.contention(row.link, paper_name(spec_of(row), arm_of(row)), row.length)
     return row.model_copy(update={"experiment": "contention", "paper": value})
 
 
-def _paper_of(experiment: str, spec: ChainSpec, arm: SccArm) -> paper.PaperValue | None:
-    if experiment not in ("policy", "ovs"):
+def paper_of(spec: ChainSpec, arm: SccArm, load: Load) -> paper.PaperValue | None:
+    """What Fig. 10 has of it. The paper offers many times what its chains pass."""
+    if load != "overload" or spec.driver != "mmsg":
         return None
-    return paper.latency_of_chain(spec.link, paper_name(arm), spec.length)
+    return paper.latency_of_chain(spec.link, paper_name(spec, arm), spec.length)
 
 
-def _paper_of_batch(spec: ChainSpec) -> paper.PaperValue | None:
-    return paper.latency_of_batch(spec.batch or 0) if spec.calls == "vector" else None
+def paper_of_batch(spec: ChainSpec, arm: SccArm) -> paper.PaperValue | None:
+    """What Fig. 8 or Table 7 has of it: functions that poll, scheduled as by default."""
+    if arm != DEFAULT or spec.calls != "vector":
+        return None
+    return paper.latency_of_batch(spec.batch or 0, spec.size)
 
 
 def _kept(chain: str, account: pb.Account) -> Kept:
@@ -355,10 +410,5 @@ def kernel_settings(rows: Sequence[SccRow]) -> dict[str, list[str]]:
     """Table 6: what the kernel says of the functions under each arm, as read back."""
     found: dict[str, set[str]] = {}
     for row in rows:
-        name = f"{row.policy}, {row.mode}"
-        if row.quantum_ms is not None:
-            name += f", {row.quantum_ms:g} ms"
-        if row.nice is not None:
-            name += f", nice {row.nice}"
-        found.setdefault(name, set()).update(row.kernel_class)
+        found.setdefault(replace(arm_of(row), order=None).name, set()).update(row.kernel_class)
     return {name: sorted(told) for name, told in found.items()}

@@ -105,26 +105,23 @@ def _by_length(rows: Sequence[SccRow]) -> Figure:
         boxes(panel, mine, lambda row: str(row.length), _arm)
         first = mine[0]
         told = f", batch {batch}" if batch else ""
-        load_told = "half of what blocking carries" if load == "half" else "overload"
-        panel.set_title(f"{first.link}, {first.driver}{told}: {load_told}")
+        load_told = {"half": "half of what blocking passes", "light": "half of what polling passes"}
+        panel.set_title(f"{first.link}, {first.driver}{told}: {load_told.get(load, load)}")
         panel.set_xlabel("functions of the chain")
         if load == "overload":
-            _paper_lines(panel, first.link, list(dict.fromkeys(row.length for row in mine)))
+            _paper_lines(panel, mine)
     return figure
 
 
-def _paper_lines(axes: Axes, link: str, lengths: Sequence[int]) -> None:
-    """Medians of the paper's Fig. 10, on its machine at its rate."""
-    for policy, dash in (("default", "--"), ("batch", ":")):
-        points = [
-            (at, found.low)
-            for at, length in enumerate(lengths)
-            if (found := paper.latency_of_chain(link, policy, length))
-        ]
-        if points:
-            axes.plot(*zip(*points, strict=True), dash, color="black", linewidth=1)
-            at, us = points[-1]
-            axes.annotate(f"paper, {policy}", (at, us), fontsize=7, va="bottom")
+def _paper_lines(axes: Axes, rows: Sequence[SccRow]) -> None:
+    """Medians of the paper's Fig. 10, on its machine at its rate, for arms that are its own."""
+    lengths = list(dict.fromkeys(row.length for row in rows))
+    arms = dict.fromkeys(_arm(row) for row in rows if row.paper)
+    for arm, dash in zip(arms, itertools.cycle(("--", ":"))):
+        mine = [row for row in rows if _arm(row) == arm]
+        points = [(lengths.index(row.length), row.paper.low) for row in mine if row.paper]
+        axes.plot(*zip(*points, strict=True), dash, color="black", linewidth=1)
+        axes.annotate(f"paper: {arm}", points[-1], fontsize=7, va="bottom")
 
 
 def _by_order(rows: Sequence[SccRow]) -> Figure:
@@ -143,7 +140,7 @@ def _by_batch(rows: Sequence[SccRow]) -> Figure:
         panel.set_title(f"{size} B, one function, at the rate that saturates batch 1")
         panel.set_xlabel("frames of a system call, at most")
         for batch, told in ((1, "paper, batch 1"), (2, "paper, batch 2 to 32")):
-            if found := paper.latency_of_batch(batch):
+            if found := paper.latency_of_batch(batch, size):
                 panel.axhspan(found.low, found.high, color="black", alpha=0.12)
                 panel.annotate(
                     told, (0.002, found.high), xycoords=("axes fraction", "data"), fontsize=7

@@ -37,21 +37,20 @@ def remarks(experiment: str) -> list[str]:
     return [" ".join(text.split()) for text in found]
 
 
-def latency_of_chain(link: str, policy: str, length: int) -> PaperValue | None:
+def latency_of_chain(link: str, name: str, length: int) -> PaperValue | None:
     """Median latency of a chain, by Figs. 9 and 10; None: the paper does not tell."""
     what = "median latency, by the paper's linear fit from 2 on"
-    fit = paper()["fig10"].get(policy)
+    fit = paper()["fig10"].get(name)
     if link == "ovs" or fit is None or "intercept" not in fit or length < 2:
         return None
     value = fit["slope"] * length + fit["intercept"]
     return PaperValue(where="Fig. 10", what=what, unit="µs", low=value, high=value)
 
 
-def slope(link: str, policy: str) -> PaperValue | None:
+def slope(link: str, name: str) -> PaperValue | None:
     """µs that each further router adds."""
-    name, where = ("fig9", "Fig. 9") if link == "ovs" else ("fig10", "Fig. 10")
-    key = "batch_800" if link == "ovs" and policy == "batch" else policy
-    fit = paper()[name].get(key)
+    figure, where = ("fig9", "Fig. 9") if link == "ovs" else ("fig10", "Fig. 10")
+    fit = paper()[figure].get(name)
     if fit is None:
         return None
     return PaperValue(
@@ -60,8 +59,10 @@ def slope(link: str, policy: str) -> PaperValue | None:
     )  # fmt: skip
 
 
-def latency_of_batch(batch: int) -> PaperValue | None:
-    """Median latency of one router at the rate that saturates it without batches."""
+def latency_of_batch(batch: int, size: int) -> PaperValue | None:
+    """Median latency of one router at the rate that saturates it without batches. For batches that
+    the paper tells no median of, what its profiler calculates.
+    """
     fig8 = paper()["fig8"]
     what = "median latency at the rate that saturates batch 1"
     found = None
@@ -69,18 +70,20 @@ def latency_of_batch(batch: int) -> PaperValue | None:
         found = fig8["single"]
     elif fig8["batches"]["least"] <= batch <= fig8["batches"]["most"]:
         found = fig8["batches"]
-    if found is None:
+    if found:
+        return PaperValue(
+            where="Fig. 8", what=what, unit="µs", low=found["low"], high=found["high"]
+        )
+    us = paper()["table7"].get(str(batch)) if size == 64 else None
+    if us is None:
         return None
-    return PaperValue(where="Fig. 8", what=what, unit="µs", low=found["low"], high=found["high"])
+    return PaperValue(where="Table 7", what="latency, calculated", unit="µs", low=us, high=us)
 
 
-def contention(link: str, policy: str, batch: int | None, length: int) -> PaperValue | None:
+def contention(link: str, name: str, length: int) -> PaperValue | None:
     """Scheduling contention ÷ run time."""
     side = "ovs" if link == "ovs" else "b2b"
-    key = f"{side}_{policy}"
-    if key == "b2b_batch" and (batch or 1) > 1:
-        key = "b2b_batch_mux32"
-    value = paper()["table8"].get(key, {}).get(str(length))
+    value = paper()["table8"].get(f"{side}_{name}", {}).get(str(length))
     if value is None:
         return None
     what = "scheduling contention ÷ run time"

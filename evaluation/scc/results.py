@@ -26,6 +26,7 @@ class SccResults(BaseModel):
     accounts: list[Kept]
     kernel_settings: dict[str, list[str]]  # Table 6: by arm, what the kernel said of functions
     left_out: dict[str, str]  # what was not measured, and why
+    doubted: dict[str, str]  # what does not show what it is to show, and why
     remarks: dict[str, list[str]]  # by experiment: what does not close in the paper
     disturbed: str | None
 
@@ -35,7 +36,7 @@ def results_of(
 ) -> SccResults:
     """With all verdicts; those of rows are written into them."""
     rows = [row.model_copy(update={"verdict": None}) for row in found.rows]
-    judged = [*claims(rows, found.left_out), accounts_claim(found.accounts)]
+    judged = [*claims(rows, found.left_out, found.doubted), accounts_claim(found.accounts)]
     experiments = dict.fromkeys(row.experiment for row in rows)
     return SccResults(
         machine=machine,
@@ -44,11 +45,12 @@ def results_of(
         rounds=settings.rounds,
         window_s=settings.window,
         rows=rows,
-        fits=fits(rows, paper.slope),
+        fits=fits(rows),
         claims=judged,
         accounts=found.accounts,
         kernel_settings=kernel_settings([row for row in rows if row.experiment != "contention"]),
         left_out={**found.left_out, "policy fifo": FIFO_POLLING},
+        doubted=found.doubted,
         remarks={name: paper.remarks(name) for name in experiments},
         disturbed=remark(row.disturbed for row in rows if row.experiment != "contention"),
     )

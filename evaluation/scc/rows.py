@@ -1,6 +1,7 @@
 """Rows of results.json, made of windows. Pure."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import BaseModel
@@ -8,14 +9,31 @@ from pydantic import BaseModel
 from evaluation.scc.arms import BLOCKING, DEFAULT, SccArm
 from evaluation.scc.chains import ChainSpec
 from evaluation.scc.outside import NO_TIME
-from evaluation.scc.paper import PaperValue
+from evaluation.scc.paper import PaperValue, slope
 from evaluation.scc.windows import SccRounds, SccWindow, pairs
 from unis.engine.histogram import Latency
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import Paired, Quartiles, Ratio
 
-Load = Literal["half", "overload", "saturates batch 1"]
+# light: half of what polling passes under the default; half: of what blocking passes, or the arm
+# that stands in for it.
+Load = Literal["light", "half", "overload", "saturates batch 1"]
 PERCENTILES = (5, 25, 50, 75, 95, 99)
+SATURATED = 0.95  # an arm that passes a smaller share of what is offered has full queues
+MIN_ROUNDS = 6  # for an interval of 95 %
+
+
+class SccRatio(Ratio):
+    """With what the interval rests on."""
+
+    rounds: int
+    bring_ups: int
+
+    @property
+    def confidence(self) -> float:
+        """Of the interval, which of few rounds is from the least to the greatest."""
+        few = self.bring_ups == 1 and self.rounds < MIN_ROUNDS
+        return 1 - 2.0 ** (1 - self.rounds) if few else 0.95
 
 
 class SccRow(BaseModel):
@@ -41,12 +59,15 @@ class SccRow(BaseModel):
     kernel_class: list[str]  # of the functions, as read back
     offered_kpps: float  # median
     kpps: float  # median of the windows
+    passed: float | None  # delivered ÷ offered, over all windows
+    saturated: bool  # passed less than 95 %: its latency is that of full queues
     kpps_quartiles: Quartiles
     latency_us: dict[str, float | None]  # over all windows
     default: str  # the base of ratio_to_default
-    ratio_to_default: dict[str, Ratio | None]  # kpps, p50
-    ratio_to_blocking: dict[str, Ratio | None]
-    times_lower: dict[str, Ratio | None]  # p50 of the base ÷ this one's, by base: default, blocking
+    ratio_to_default: dict[str, SccRatio | None]  # kpps, p50
+    ratio_to_blocking: dict[str, SccRatio | None]
+    times_lower: dict[str, SccRatio | None]  # p50 of the base ÷ this one's: default, blocking
+    base_passed: dict[str, float | None]  # delivered ÷ offered of the same bases
     contention: float | None  # run delay ÷ run time of the functions
     wait: float | None  # time off the CPU ÷ run time
     out_of_order: float | None  # share of the switches that led to another than the next function
@@ -66,7 +87,6 @@ def row_of(
     *,
     key: str | None = None,
     default: str = DEFAULT.name,
-    bring_ups: int = 1,
     paper: PaperValue | None = None,
 ) -> SccRow:
     """An arm over all its windows. In the rounds it is called `key` (by default as it is), and the
@@ -74,6 +94,7 @@ def row_of(
     """
     name = key or arm.name
     windows = [windows[name] for windows in rounds if name in windows]
+    passed = _passed(rounds, name)
     latency = Latency(window.reply.latency for window in windows)
     times = sum((window.times for window in windows), NO_TIME)
     seen = [window.order for window in windows if window.order]
@@ -97,47 +118,58 @@ def row_of(
         kernel_class=sorted({each for window in windows for each in window.classes}),
         offered_kpps=Quartiles.of([window.offered_kpps for window in windows]).median,
         kpps=Quartiles.of([window.kpps for window in windows]).median,
+        passed=passed,
+        saturated=passed is not None and passed < SATURATED,
         kpps_quartiles=Quartiles.of([window.kpps for window in windows]),
         latency_us=latency.percentiles_us(PERCENTILES),
         default=default,
-        ratio_to_default=ratios(rounds, name, default, bring_ups),
-        ratio_to_blocking=ratios(rounds, name, BLOCKING.name, bring_ups),
+        ratio_to_default=ratios(rounds, name, default),
+        ratio_to_blocking=ratios(rounds, name, BLOCKING.name),
         times_lower={
-            "default": ratios(rounds, default, name, bring_ups)["p50"],
-            "blocking": ratios(rounds, BLOCKING.name, name, bring_ups)["p50"],
+            "default": ratios(rounds, default, name)["p50"],
+            "blocking": ratios(rounds, BLOCKING.name, name)["p50"],
+        },
+        base_passed={
+            "default": _passed(rounds, default),
+            "blocking": _passed(rounds, BLOCKING.name),
         },
         contention=times.contention,
         wait=times.wait,
         out_of_order=sum(out for _, out in seen) / switches if switches else None,
         rounds=len(windows),
-        bring_ups=bring_ups,
+        bring_ups=len({window.block for window in windows}),
         disturbed=Disturbance.of([window.reply for window in windows]),
         paper=paper,
     )
 
 
-def ratios(rounds: SccRounds, arm: str, base: str, bring_ups: int = 1) -> dict[str, Ratio | None]:
+def _passed(rounds: SccRounds, name: str) -> float | None:
+    replies = [windows[name].reply for windows in rounds if name in windows]
+    offered = sum(reply.offered for reply in replies)
+    return sum(reply.delivered for reply in replies) / offered if offered else None
+
+
+def ratios(rounds: SccRounds, arm: str, base: str) -> dict[str, SccRatio | None]:
     """Throughput and median latency of an arm by those of another, round by round."""
     if arm == base:
         return {"kpps": None, "p50": None}
     return {
-        "kpps": _ratio(rounds, arm, base, lambda window: window.kpps, bring_ups),
-        "p50": _ratio(rounds, arm, base, lambda window: window.percentile_us(50), bring_ups),
+        "kpps": _ratio(rounds, arm, base, lambda window: window.kpps),
+        "p50": _ratio(rounds, arm, base, lambda window: window.percentile_us(50)),
     }
 
 
 def _ratio(
-    rounds: SccRounds,
-    arm: str,
-    base: str,
-    value: Callable[[SccWindow], float | None],
-    bring_ups: int,
-) -> Ratio | None:
-    found = pairs(rounds, arm, base, value)
-    if not found["base"]:
+    rounds: SccRounds, arm: str, base: str, value: Callable[[SccWindow], float | None]
+) -> SccRatio | None:
+    blocks = pairs(rounds, arm, base, value)
+    found = Paired.of_blocks(blocks)
+    if found is None:
         return None
-    whole = len(found["base"]) % bring_ups == 0  # else some windows are missing
-    return Ratio.of(Paired.ratio(found["values"], found["base"], bring_ups if whole else 1))
+    return SccRatio(
+        median=found.median, lo=found.low, hi=found.high, rounds=found.rounds,
+        bring_ups=sum(any(base) for _, base in blocks),
+    )  # fmt: skip
 
 
 def joined(parts: Sequence[tuple[str, SccRounds]], arm: SccArm) -> SccRounds:
@@ -182,14 +214,19 @@ def arm_of(row: SccRow) -> SccArm:
     return SccArm(row.policy, row.mode, row.quantum_ms, row.nice, row.order)  # type: ignore[arg-type]
 
 
-def fits(
-    rows: Sequence[SccRow], paper: Callable[[str, str], PaperValue | None]
-) -> list[LatencyFit]:
+def spec_of(row: SccRow) -> ChainSpec:
+    """The chain that it is of."""
+    return ChainSpec(
+        row.length, row.link, row.driver, row.batch, row.calls, row.size, row.slots, row.program
+    )
+
+
+def fits(rows: Sequence[SccRow]) -> list[LatencyFit]:
     """Of each arm with three lengths or more."""
     found: dict[tuple[object, ...], list[SccRow]] = {}
     for row in rows:
         if row.experiment in ("policy", "ovs") and row.length > 1 and row.latency_us["p50"]:
-            key = (row.experiment, row.link, row.driver, row.batch, row.load, arm_of(row).name)
+            key = (replace(spec_of(row), length=0), row.experiment, row.load, arm_of(row).name)
             found.setdefault(key, []).append(row)
     lines = []
     for of_arm in found.values():
@@ -197,8 +234,8 @@ def fits(
         fit = line(points) if len(points) > 2 else None
         if fit is None:
             continue
-        first, plain = of_arm[0], arm_of(of_arm[0])
-        usual = plain.mode == "polling" and plain.quantum_ms is None and plain.nice is None
+        first = of_arm[0]
+        overload = first.load == "overload"
         lines.append(
             LatencyFit(
                 experiment=first.experiment,
@@ -206,19 +243,25 @@ def fits(
                 driver=first.driver,
                 batch=first.batch,
                 load=first.load,
-                arm=plain.name,
+                arm=arm_of(first).name,
                 slope_us=fit[0],
                 intercept_us=fit[1],
-                paper=paper(first.link, _PAPER_NAMES.get(first.policy, "")) if usual else None,
+                paper=slope(first.link, paper_name(spec_of(first), arm_of(first)))
+                if overload
+                else None,
             )
         )
     return lines
 
 
-_PAPER_NAMES = {"other": "default", "batch": "batch"}
-
-
-def paper_name(arm: SccArm) -> str:
-    """What the paper calls this arm; empty: it has none such."""
-    plain = arm.mode == "polling" and arm.quantum_ms is None and arm.nice is None
-    return _PAPER_NAMES.get(arm.policy, "") if plain else ""
+def paper_name(spec: ChainSpec, arm: SccArm) -> str:
+    """What `paper.toml` calls this arm on this chain; empty: the paper has none such. Its arms of
+    policy batch have nice values; without multiplexing a call has one frame.
+    """
+    if arm.mode != "polling" or arm.quantum_ms is not None:
+        return ""
+    name = {("other", None): "default", ("batch", -1): "batch_420", ("batch", -19): "batch_800"}
+    found = name.get((arm.policy, arm.nice), "")
+    if spec.calls == "single" or spec.batch == 1:
+        return found
+    return f"{found}_mux{spec.batch}" if found and spec.batch else ""

@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -30,6 +30,7 @@ class SccWindow:
     times: SchedTimes = NO_TIME  # of the functions, while it settled too
     classes: tuple[str, ...] = ()  # of the functions, as the kernel says
     order: tuple[int, int] | None = None  # switches seen, and those out of order; None: not counted
+    block: int = 0  # the bring-up, among those of one step
 
     @property
     def kpps(self) -> float:
@@ -136,7 +137,8 @@ class Bench:
 
     def _queue_up(self, arm: SccArm, asked: Arm, threads: Sequence[tuple[int, int]]) -> None:
         """Has the run queue in reverse order, where the arm asks for it. The engine keeps that of
-        the chain. What is in force is not decided again, so the order stays in the window.
+        the chain. A short measurement puts the arm in force. The window that follows has the same
+        arm, so the engine leaves the threads as they are.
         """
         if arm.order is None:
             return
@@ -179,12 +181,15 @@ def bench_of(run: Run) -> Iterator[Bench]:
 
 def pairs(
     rounds: SccRounds, arm: str, base: str, value: Callable[[SccWindow], float | None]
-) -> Mapping[str, list[float]]:
-    """The same of two arms, in the rounds where both have one."""
-    both = [
-        (value(windows[arm]), value(windows[base]))
-        for windows in rounds
-        if arm in windows and base in windows
-    ]
-    known = [(one, other) for one, other in both if one is not None and other is not None]
-    return {"values": [one for one, _ in known], "base": [other for _, other in known]}
+) -> list[tuple[list[float], list[float]]]:
+    """The same of two arms, in the rounds where both have one, by bring-up."""
+    blocks: dict[int, tuple[list[float], list[float]]] = {}
+    for windows in rounds:
+        if arm not in windows or base not in windows:
+            continue
+        one, other = value(windows[arm]), value(windows[base])
+        if one is not None and other is not None:
+            values, bases = blocks.setdefault(windows[arm].block, ([], []))
+            values.append(one)
+            bases.append(other)
+    return [*blocks.values()]

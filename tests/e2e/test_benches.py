@@ -88,7 +88,7 @@ def test_scc(machine: Machine, tmp_path: Path) -> None:
     assert "1 of 1, about " in said
     results = json.loads((tmp_path / "results.json").read_text())
     rows = [row for row in results["rows"] if row["experiment"] == "policy"]
-    assert {row["load"] for row in rows} == {"half", "overload"}
+    assert {row["load"] for row in rows} == {"light", "half", "overload"}
     by_arm = {(row["policy"], row["mode"]): row for row in rows if row["load"] == "overload"}
     assert {arm for arm, _ in by_arm} == {"other", "batch", "rr", "fifo", "hand-over"}
     blocking = by_arm["other", "blocking"]

@@ -1,12 +1,6 @@
 """`unis bench scc`: rows, claims and what stands of the paper."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +10,20 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from evaluation.app import app
-from evaluation.scc import figures, outside, paper
-from evaluation.scc.arms import BLOCKING, DEFAULT, HAND_OVER, ORDERS, SLEEPING, SccArm, policy_arms
-from evaluation.scc.chains import ChainSpec
-from evaluation.scc.claims import Kept, accounts_claim, claims, judge
+from evaluation.commands import scc as command
+from evaluation.scc import figures, paper
+from evaluation.scc.arms import (
+    BATCH_800,
+    BLOCKING,
+    DEFAULT,
+    HAND_OVER,
+    ORDERS,
+    SLEEPING,
+    SccArm,
+    policy_arms,
+)
+from evaluation.scc.chains import ChainSpec, chain_of_testpmd
+from evaluation.scc.claims import Kept, SccClaim, accounts_claim, claims, judge, step_name
 from evaluation.scc.experiments import (
     EXPERIMENTS,
     Measurements,
@@ -27,13 +31,28 @@ from evaluation.scc.experiments import (
     SccSettings,
     kernel_settings,
     order_trouble,
+    paper_of,
+    paper_of_batch,
 )
-from evaluation.scc.outside import SchedTimes, schedstat
+from evaluation.scc.outside import SchedTimes
 from evaluation.scc.results import results_of
-from evaluation.scc.rows import Load, SccRow, fits, joined, line, ratios, row_of
+from evaluation.scc.rows import (
+    MIN_ROUNDS,
+    Load,
+    SccRatio,
+    SccRow,
+    arm_of,
+    fits,
+    joined,
+    line,
+    paper_name,
+    ratios,
+    row_of,
+    spec_of,
+)
 from evaluation.scc.windows import SccRounds, SccWindow
 from unis.errors import UnisError
-from unis.measure.paired import Ratio
+from unis.measure.paired import interval_of_blocks
 from unis.measure.summary import MachineSummary
 from unis.plan.machine import Machine
 from unis.v1 import engine_pb2 as pb
@@ -42,20 +61,28 @@ from unis.v1.common_pb2 import LatencyHistogram
 NUMBERS = st.floats(-1e6, 1e6)
 HERE = MachineSummary(cpu_model="a CPU", cpus=2, kernel="6.18", dpdk="22.11")
 RATIOS = st.tuples(*[st.floats(1e-3, 1e3)] * 3).map(sorted).map(
-    lambda three: Ratio(lo=three[0], median=three[1], hi=three[2])
+    lambda three: SccRatio(lo=three[0], median=three[1], hi=three[2], rounds=6, bring_ups=1)
 )  # fmt: skip
 
 
-def window(kpps: float, us: float | None, *, run: float = 1.0, delay: float = 0.0) -> SccWindow:
-    """Of a second; all its packets took `us`."""
+def window(
+    kpps: float,
+    us: float | None,
+    *,
+    offered: float | None = None,
+    run: float = 1.0,
+    delay: float = 0.0,
+    block: int = 0,
+) -> SccWindow:
+    """Of a second; all its packets took `us`. `offered`: kpps, by default what passed."""
     latency = LatencyHistogram()
     if us is not None:
         latency = LatencyHistogram(value_ns=[round(1000 * us)], count=[1000])
     reply = pb.MeasureReply(
-        window_ns=1_000_000_000, delivered=round(1000 * kpps), offered=round(2000 * kpps),
-        latency=latency,
+        window_ns=1_000_000_000, delivered=round(1000 * kpps),
+        offered=round(1000 * (kpps if offered is None else offered)), latency=latency,
     )  # fmt: skip
-    return SccWindow(reply, SchedTimes(run, delay, 10.0), ("other",))
+    return SccWindow(reply, SchedTimes(run, delay, 10.0), ("other",), block=block)
 
 
 def rounds_of(**arms: list[SccWindow]) -> SccRounds:
@@ -66,12 +93,13 @@ def rounds_of(**arms: list[SccWindow]) -> SccRounds:
 
 def a_row(arm: SccArm = HAND_OVER, load: Load = "overload", **more: object) -> SccRow:
     rounds = rounds_of(
-        polling=[window(10, 40_000)] * 5,
-        blocking=[window(50, 90)] * 5,
-        handover=[window(100, 20)] * 5,
+        polling=[window(10, 40_000)] * 6,
+        blocking=[window(50, 90)] * 6,
+        handover=[window(100, 20)] * 6,
     )
     if arm.order:
-        rounds = [{each.name: window(10, 20) for each in ORDERS}] * 5
+        rounds = [{each.name: window(10, 20) for each in ORDERS}] * 6
+    rounds = [{**windows, arm.name: windows.get(arm.name, window(10, 20))} for windows in rounds]
     row = row_of("policy", ChainSpec(4), arm, load, rounds)
     return row.model_copy(update=more)
 
@@ -82,11 +110,14 @@ def a_row(arm: SccArm = HAND_OVER, load: Load = "overload", **more: object) -> S
 def test_a_row_compares_windows_of_one_round() -> None:
     rounds = rounds_of(
         polling=[window(10, 1000), window(20, 2000), window(5, None)],
-        handover=[window(100, 10), window(100, 10), window(100, 10)],
+        handover=[window(100, 10, offered=200)] * 3,
     )
     row = row_of("policy", ChainSpec(4, batch=8), HAND_OVER, "half", rounds)
     assert row.kpps == pytest.approx(100)
     assert row.offered_kpps == pytest.approx(200)
+    assert row.passed == pytest.approx(0.5)
+    assert row.saturated
+    assert row.base_passed == {"default": pytest.approx(1), "blocking": None}
     assert row.latency_us["p50"] == pytest.approx(10)
     kpps, p50 = row.ratio_to_default["kpps"], row.ratio_to_default["p50"]
     assert kpps
@@ -132,16 +163,35 @@ def test_ratios_of_two_arms_are_inverse(windows: list[tuple[float, float]]) -> N
 
 
 def test_chains_of_one_arm_are_laid_side_by_side() -> None:
-    parts = [(name, rounds_of(blocking=[window(at, at)] * 2)) for name, at in (("a", 1), ("b", 9))]
-    rounds = joined(parts, BLOCKING)
-    assert [sorted(windows) for windows in rounds] == [["a", "b"]] * 2
+    def of_block(block: int) -> SccRounds:
+        return joined(
+            [
+                (name, rounds_of(blocking=[window(at, at, block=block)] * 2))
+                for name, at in (("a", 1), ("b", 9))
+            ],
+            BLOCKING,
+        )
+
+    assert [sorted(windows) for windows in of_block(0)] == [["a", "b"]] * 2
     spec = ChainSpec(1, batch=8)
-    row = row_of(
-        "batch", spec, BLOCKING, "half", rounds + rounds, key="b", default="a", bring_ups=2
-    )
+    rounds = of_block(0) + of_block(1)
+    row = row_of("batch", spec, BLOCKING, "half", rounds, key="b", default="a")
     assert row.ratio_to_default["p50"]
     assert row.ratio_to_default["p50"].median == pytest.approx(9)
     assert (row.rounds, row.bring_ups, row.default) == (4, 2, "a")
+
+
+def test_windows_of_one_bring_up_are_one_sample_also_where_some_are_missing() -> None:
+    """The last window of the second bring-up had no packets."""
+    blocks: list[list[float | None]] = [[10.0, 11.0], [20.0, None], [40.0, 41.0]]
+    rounds = rounds_of(
+        polling=[window(1, 1, block=at) for at, block in enumerate(blocks) for _ in block],
+        handover=[window(1, us, block=at) for at, block in enumerate(blocks) for us in block],
+    )
+    found = ratios(rounds, HAND_OVER.name, DEFAULT.name)["p50"]
+    assert found
+    assert (found.rounds, found.bring_ups) == (5, 3)
+    assert (found.lo, found.hi) == pytest.approx(interval_of_blocks([[10, 11], [20], [40, 41]]))
 
 
 def test_contention_is_of_all_windows_together() -> None:
@@ -153,11 +203,6 @@ def test_contention_is_of_all_windows_together() -> None:
     assert still.contention is None
 
 
-@given(st.integers(0, 2**60), st.integers(0, 2**60), st.integers(0, 2**60))
-def test_schedstat_is_read_as_the_kernel_writes_it(run: int, delay: int, turns: int) -> None:
-    assert schedstat(f"{run} {delay} {turns}\n") == (run, delay)
-
-
 @given(NUMBERS, NUMBERS, st.lists(st.integers(1, 8), min_size=2, max_size=8, unique=True))
 def test_a_line_is_found_again(slope: float, intercept: float, xs: list[int]) -> None:
     found = line([(x, slope * x + intercept) for x in xs])
@@ -167,32 +212,51 @@ def test_a_line_is_found_again(slope: float, intercept: float, xs: list[int]) ->
 
 
 def test_latency_over_length_stands_beside_the_papers() -> None:
-    rows = [
-        a_row(DEFAULT, length=length, latency_us={"p50": 1000.0 * length + 50})
-        for length in (1, 2, 4, 8)
-    ]
-    rows += [a_row(HAND_OVER, length=1), a_row(HAND_OVER, length=2)]  # too few
-    (fit,) = fits(rows, paper.slope)
+    def rows(load: Load, batch: int) -> list[SccRow]:
+        return [
+            a_row(DEFAULT, load, length=at, batch=batch, latency_us={"p50": 1000.0 * at + 50})
+            for at in (1, 2, 4, 8)
+        ]
+
+    few = [a_row(HAND_OVER, length=1), a_row(HAND_OVER, length=2)]
+    (fit,) = fits([*rows("overload", 1), *few])
     assert (fit.slope_us, fit.intercept_us) == pytest.approx((1000, 50))
     assert fit.paper
     assert fit.paper.low == 1335
+    assert [fit.paper for fit in fits([*rows("half", 1), *rows("overload", 32)])] == [None, None]
 
 
 # ------------------------------------------------------------------ claims
 
 
 @given(RATIOS, st.floats(1e-3, 1e3))
-def test_a_verdict_follows_the_interval(ratio: Ratio, least: float) -> None:
+def test_a_verdict_follows_the_interval(ratio: SccRatio, least: float) -> None:
     verdict, why = judge(ratio, least)
     assert (verdict == "holds") == (ratio.lo >= least)
     assert (verdict == "does not hold") == (ratio.hi < least)
     assert bool(why) == (verdict != "holds")
     assert judge(None, least)[0] == "not measured"
+    few = ratio.model_copy(update={"rounds": 5})
+    assert judge(few, least) == ("not measured", "too few rounds: 5 of 6")
+
+
+def test_an_interval_of_few_rounds_says_how_sure_it_is() -> None:
+    def cells(rounds: int, bring_ups: int = 1) -> tuple[str, str]:
+        return command._ratio_cells(
+            SccRatio(median=2, lo=1, hi=3, rounds=rounds, bring_ups=bring_ups)
+        )
+
+    assert cells(2) == ("2.00", "1.00–3.00 (of 50%)")
+    assert cells(MIN_ROUNDS) == cells(4, bring_ups=2) == ("2.00", "1.00–3.00")
+    assert SccSettings(quick=True).rounds >= MIN_ROUNDS
+
+
+BATCH_OUT = {"batch, 64 B, batch 1 to 256": "no time"}
 
 
 def test_claims_are_judged_by_their_rows_and_rows_say_so() -> None:
     rows = [a_row(DEFAULT), a_row(), a_row(load="half"), a_row(length=8, batch=1)]
-    found = {claim.claim: claim for claim in claims(rows, {"batch": "no time"})}
+    found = {claim.claim: claim for claim in claims(rows, BATCH_OUT, {})}
     told = [claim for text, claim in found.items() if "4 functions" in text]
     assert [claim.verdict for claim in told] == ["holds", "holds", "holds", "holds"]
     assert [claim.at_least for claim in told] == [8, 1.7, 500, 1.5]
@@ -203,6 +267,50 @@ def test_claims_are_judged_by_their_rows_and_rows_say_so() -> None:
         claim.verdict == "not measured" for text, claim in found.items() if "8 functions" in text
     )
     assert {claim.why for claim in found.values() if claim.experiment == "batch"} == {"no time"}
+
+
+def test_a_step_that_fails_voids_its_own_claims_alone() -> None:
+    left_out = {
+        step_name("policy", ChainSpec(3).name): "another step",
+        step_name("policy", ChainSpec(8).name): "no memory",
+        step_name("testpmd", chain_of_testpmd("xdp").name): "no AF_XDP",
+    }
+    rows = [
+        a_row(),
+        a_row(experiment="testpmd", program="testpmd", driver="af_packet", batch=None),
+    ]
+    found = claims(rows, left_out, {})
+
+    def told(part: str) -> list[tuple[str, str]]:
+        return [(each.verdict, each.why) for each in found if part in each.claim]
+
+    assert told("overload, 4 functions") == [("holds", "")] * 2
+    assert told("overload, 8 functions") == [("not measured", "no memory")] * 2
+    assert told("on af_packet") == [("holds", "")]
+    assert told("on af_xdp") == [("not measured", "no AF_XDP")]
+
+
+def test_a_verdict_says_whose_queues_were_full() -> None:
+    rounds = rounds_of(
+        polling=[window(10, 40_000, offered=40)] * 6,
+        blocking=[window(40, 90)] * 6,
+        handover=[window(40, 20)] * 6,
+    )
+
+    def told(load: Load) -> list[SccClaim]:
+        row = row_of("policy", ChainSpec(4), HAND_OVER, load, rounds)
+        return [each for each in claims([row], {}, {}) if each.ratio]
+
+    by_polling, by_blocking = told("half")
+    assert str(by_polling) == (
+        "holds (`other, polling` passed 25% of this load: that latency is of full queues)"
+    )
+    assert str(by_blocking) == "holds"
+    assert [each.note for each in told("overload")] == ["", ""]  # where all queues are full
+    polling = row_of("policy", ChainSpec(4), DEFAULT, "half", rounds)
+    assert command._passed(polling) == "10.0 ÷ 40.0, 25%, saturated"
+    handover = row_of("policy", ChainSpec(4), HAND_OVER, "half", rounds)
+    assert command._passed(handover) == "40.0 ÷ 40.0, 100%"
 
 
 def kept(**more: object) -> Kept:
@@ -217,7 +325,11 @@ def test_every_account_must_be_whole() -> None:
     assert accounts_claim([kept(), kept()]).verdict == "holds"
     missing = accounts_claim([kept(), kept(chain="the one", unaccounted=1)])
     assert (missing.verdict, missing.why) == ("does not hold", "packets are missing: the one")
-    assert accounts_claim([kept(exact=False)]).verdict == "does not hold"
+    unsure = kept(exact=False, unaccounted=3, doubt="a counter was lost")
+    doubted = accounts_claim([kept(), unsure])
+    assert str(doubted) == "not measured: a counter was lost"
+    both = accounts_claim([kept(chain="the one", unaccounted=1), unsure])
+    assert (both.verdict, both.why) == ("does not hold", "packets are missing: the one")
     assert accounts_claim([]).verdict == "not measured"
 
 
@@ -231,12 +343,18 @@ def test_an_order_that_was_another_is_told() -> None:
     assert trouble(0.01, 0.9) is None
     assert trouble(0.5, 0.9) == "50% of the switches left the order of the chain"
     assert trouble(0.0, 0.2) == "only 20% of the switches were reverse"
-    lower = {"default": Ratio(median=3, lo=2.8, hi=3.2), "blocking": None}
+    three = SccRatio(median=3, lo=2.8, hi=3.2, rounds=6, bring_ups=1)
+    lower = {"default": three, "blocking": None}
     rows = [a_row(ORDERS[0], experiment="order", length=8, times_lower=lower)]
-    for left_out, verdict in (({}, "holds"), ({"order": "another"}, "not measured")):
-        assert [each.verdict for each in claims(rows, left_out) if each.experiment == "order"] == [
-            verdict
-        ]
+    another = {step_name("order", ChainSpec(8).name): "another"}
+    # Where rows exist, another step of the same experiment that failed says nothing of them.
+    for left_out, doubted, verdict in (
+        ({}, {}, "holds"),
+        (another, {}, "holds"),
+        ({}, another, "not measured"),
+    ):
+        found = claims(rows, left_out, doubted)
+        assert [each.verdict for each in found if each.experiment == "order"] == [verdict]
 
 
 # ------------------------------------------------------------------ the paper
@@ -253,12 +371,46 @@ def test_the_papers_tables_are_those_of_its_pages() -> None:
     assert paper.latency_of_chain("veth", "default", 1) is None  # fitted from 2 on
     assert paper.latency_of_chain("ovs", "default", 4) is None
     assert str(paper.slope("ovs", "default")) == "1769 µs (Fig. 9)"
-    assert str(paper.latency_of_batch(1)) == "270–310 µs (Fig. 8)"
-    assert paper.latency_of_batch(256) is None
-    assert str(paper.contention("ovs", "batch", None, 2)) == "4.34 (Table 8)"
-    assert str(paper.contention("veth", "batch", 32, 8)) == "2.98 (Table 8)"
-    assert paper.contention("veth", "", 32, 8) is None
+    assert str(paper.latency_of_batch(1, 64)) == "270–310 µs (Fig. 8)"
+    assert str(paper.latency_of_batch(256, 64)) == "155 µs (Table 7)"
+    assert paper.latency_of_batch(256, 1500) is None
+    assert str(paper.contention("ovs", "batch_800", 2)) == "4.34 (Table 8)"
+    assert str(paper.contention("veth", "batch_800_mux32", 8)) == "2.98 (Table 8)"
+    assert paper.contention("veth", "", 8) is None
     assert "32 % less" in paper.remarks("contention")[0]
+
+
+def test_figures_of_the_paper_stand_beside_its_own_arms_alone() -> None:
+    one, many = ChainSpec(4, batch=1), ChainSpec(4, batch=32)
+    assert paper_of(one, DEFAULT, "overload")
+    assert paper_of(one, BATCH_800, "overload")
+    for spec, arm, load in (
+        (one, DEFAULT, "half"),
+        (one, DEFAULT, "light"),
+        (one, SccArm("batch", "polling"), "overload"),  # nice 0
+        (one, BLOCKING, "overload"),
+        (many, DEFAULT, "overload"),
+        (many, BATCH_800, "overload"),  # in the picture only
+    ):
+        assert paper_of(spec, arm, load) is None  # type: ignore[arg-type]
+    assert paper_name(many, BATCH_800) == "batch_800_mux32"
+    assert paper_name(ChainSpec(4, "ovs", batch=1, calls="single"), DEFAULT) == "default"
+    assert paper_of_batch(ChainSpec(1, batch=8), DEFAULT)
+    assert paper_of_batch(ChainSpec(1, batch=8), HAND_OVER) is None
+
+
+def test_every_figure_of_the_paper_is_used() -> None:
+    """Names in the file are those of arms that are measured, or nothing would show the figure."""
+    names = {
+        paper_name(ChainSpec(2, batch=batch), SccArm(policy, "polling", None, nice))
+        for policy, nice in (("other", None), ("batch", -1), ("batch", -19))
+        for batch in (1, 2, 32)
+    }
+    data = paper.paper()
+    assert {*data} == {"fig8", "fig9", "fig10", "table7", "table8", "remark"}
+    assert {*data["fig9"], *data["fig10"]} <= names
+    assert {key.split("_", 1)[1] for key in data["table8"]} <= names
+    assert all({*fit} <= {"slope", "intercept"} for fit in data["fig9"].values())
 
 
 # ------------------------------------------------------------------ arms, chains, steps
@@ -306,7 +458,7 @@ def test_steps_are_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
         return [step.experiment for step in SccBench(asked, Machine.this(), print).steps]
 
     assert steps(only=("contention",), lengths=(1, 4)) == ["policy"] * 2
-    assert steps(only=("queue", "order")) == ["order", "queue", "queue", "queue"]
+    assert steps(only=("queue", "order")) == ["order", "queue", "queue"]
     monkeypatch.setattr("unis.links.KINDS", {})
     bench = SccBench(SccSettings(quick=True, only=("ovs", "testpmd")), Machine.this(), print)
     assert bench.steps == []
@@ -329,7 +481,7 @@ def test_a_step_that_fails_is_told_and_the_others_go_on() -> None:
     bench.steps = [replace(bench.steps[0], run=run, title="here") for run in runs]
     *_, found = bench.measure()
     assert len(found.rows) == 2
-    assert found.left_out["queue"] == "no such thing"
+    assert found.left_out == {"queue, here": "no such thing"}
     assert found.failed == ["queue, here: no such thing"]
     assert any(line.startswith("2 of 3") for line in told)
 
@@ -342,7 +494,7 @@ def test_results_have_everything_and_pictures(tmp_path: Path) -> None:
         for length in (2, 4, 8)
         for arm in (DEFAULT, BLOCKING, HAND_OVER)
     ]
-    found = Measurements(rows, [kept()], {"ovs": "why"}, [])
+    found = Measurements(rows, [kept()], {"ovs": "why"}, {}, [])
     results = results_of(found, SccSettings(quick=True), HERE, "abc")
     data = json.loads(results.model_dump_json())
     assert len(data["rows"]) == len(rows)
@@ -357,6 +509,57 @@ def test_results_have_everything_and_pictures(tmp_path: Path) -> None:
     assert kernel_settings([]) == {}
 
 
+class FakeBench:
+    """Passes more under blocking each time that it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[float | None] = []
+        self.probed: list[SccArm] = []
+
+    def most_kpps(self, arm: SccArm, *_: float) -> float:
+        self.probed.append(arm)
+        return 1.0 if arm == DEFAULT else 10.0 * len(self.probed)
+
+    def window(self, *_: object) -> SccWindow:
+        return window(1, 1)
+
+    def rounds(
+        self, arms: list[SccArm], count: int, _window: float, pps: float | None
+    ) -> SccRounds:
+        self.asked.append(pps)
+        return [{arm.name: window(1, 1) for arm in arms}] * count
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
+    bench = FakeBench()
+    monkeypatch.setattr(SccBench, "_on", lambda _self, _spec, look: look(bench))
+    return bench
+
+
+def test_each_block_measures_the_rate_that_saturates_batch_1(fake: FakeBench) -> None:
+    bench = SccBench(SccSettings(quick=True, only=("batch",)), Machine.this(), print)
+    rows = bench.steps[0].run()
+    assert fake.probed == [BLOCKING] * 3
+    assert list(dict.fromkeys(fake.asked)) == [10_000, 20_000, 30_000]
+    assert {(row.rounds, row.bring_ups) for row in rows} == {(6, 3)}
+    assert {row.passed for row in rows} == {1.0}
+
+
+def test_policy_has_a_load_that_polling_passes(fake: FakeBench) -> None:
+    asked = SccSettings(quick=True, only=("policy",), lengths=(1, 4))
+    one, four = SccBench(asked, Machine.this(), print).steps
+    assert {row.load for row in one.run()} == {"half", "overload"}
+    fake.probed.clear()
+    fake.asked.clear()
+    rows = [row for row in four.run() if row.experiment == "policy"]
+    assert fake.probed == [DEFAULT, BLOCKING]
+    assert fake.asked == [500, 10_000, None]  # light, half of what blocking passes, all
+    light = [row for row in rows if row.load == "light"]
+    assert {arm_of(row) for row in light} == {DEFAULT, BLOCKING, HAND_OVER, SLEEPING}
+    assert {spec_of(row) for row in rows} == {ChainSpec(4)}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -369,91 +572,3 @@ def test_bad_input_is_told(words: list[str], said: str) -> None:
     result = CliRunner().invoke(app, ["scc", *words])
     assert result.exit_code == 2
     assert said in result.output
-
-
-# ------------------------------------------------------------------ from outside
-
-
-@pytest.fixture
-def packet_socket() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as one:
-        yield one
-
-
-@pytest.mark.system
-def test_sockets_of_others_are_told_to_wait(packet_socket: socket.socket) -> None:
-    with outside.packet_sockets([os.getpid()]) as sockets:
-        mine = [each for each in sockets if _inode(each) == _inode(packet_socket)]
-        assert mine
-        outside.let_wait(mine, waits=False)
-        assert not os.get_blocking(packet_socket.fileno())
-        outside.let_wait(mine, waits=True)
-        assert os.get_blocking(packet_socket.fileno())
-    assert packet_socket.fileno() >= 0  # only the duplicates are closed
-
-
-def _inode(one: socket.socket) -> int:
-    return os.fstat(one.fileno()).st_ino
-
-
-@pytest.mark.system
-def test_the_kernel_says_how_it_runs_a_thread() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            os.sched_setscheduler(process.pid, os.SCHED_BATCH, os.sched_param(0))
-            os.setpriority(os.PRIO_PROCESS, process.pid, 5)
-            told = outside.kernel_class(process.pid)
-            assert (told.policy, told.nice, told.priority) == ("batch", 5, 0)
-            os.sched_setscheduler(process.pid, os.SCHED_RR, os.sched_param(3))
-            told = outside.kernel_class(process.pid)
-            assert (told.policy, told.priority) == ("rr", 3)
-            assert str(told).startswith("rr, priority 3, slice ")
-            assert outside.sched_ns(process.pid, process.pid)[0] > 0
-        finally:
-            process.kill()
-
-
-_YIELDS = """
-import mmap, os, sys
-at, cpu, log = int(sys.argv[1]), int(sys.argv[2]), open(sys.argv[3], "r+b")
-turns = mmap.mmap(log.fileno(), 0)
-os.sched_setaffinity(0, {cpu})
-os.kill(os.getpid(), 19)
-for _ in range(400_000):
-    count = int.from_bytes(turns[:8], "little")
-    turns[8 + count % 8] = at
-    turns[:8] = (count + 1).to_bytes(8, "little")
-    os.sched_yield()
-"""
-
-
-@pytest.mark.system
-def test_real_time_threads_queue_up_in_the_order_that_is_asked(tmp_path: Path) -> None:
-    """Four take turns on a CPU; the last eight turns are written down."""
-    log = tmp_path / "turns"
-    log.write_bytes(bytes(16))
-    cpu = max(os.sched_getaffinity(0))
-    words = [sys.executable, "-c", _YIELDS]
-    processes = [subprocess.Popen([*words, str(at), str(cpu), str(log)]) for at in range(4)]
-    try:
-        for process in processes:
-            os.waitpid(process.pid, os.WUNTRACED)
-            os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(2))
-        for process in processes:
-            os.kill(process.pid, 18)
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, before - {cpu} or before)
-        try:
-            outside.queue_up([process.pid for process in processes[::-1]])
-            time.sleep(0.002)
-            seen = log.read_bytes()
-        finally:
-            os.sched_setaffinity(0, before)
-        count = int.from_bytes(seen[:8], "little")
-        last = [seen[8 + (count - back) % 8] for back in range(1, 9)]
-        steps = [(one - other) % 4 for one, other in zip(last[1:], last[:-1], strict=True)]
-        assert steps.count(1) >= 5  # backwards in time the numbers grow: the order is reverse
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()

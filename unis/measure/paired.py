@@ -47,11 +47,19 @@ class Paired(Quartiles):
         no other has, so the interval is over the blocks.
         """
         each = len(base) // blocks
+        starts = range(0, blocks * each, each)
+        return cls.of_blocks([(values[at : at + each], base[at : at + each]) for at in starts])
+
+    @classmethod
+    def of_blocks(
+        cls, blocks: Sequence[tuple[Sequence[float], Sequence[float]]]
+    ) -> "Paired | None":
+        """The same of values and base by bring-up, which need not have as many rounds each."""
         ratios = [
-            [values[at] / base[at] for at in range(start, start + each) if base[at]]
-            for start in range(0, blocks * each, each)
+            [value / by for value, by in zip(values, base, strict=True) if by]
+            for values, base in blocks
         ]
-        left_out = len(base) - sum(map(len, ratios))
+        left_out = sum(len(base) for _, base in blocks) - sum(map(len, ratios))
         return cls._of([block for block in ratios if block], left_out) if any(ratios) else None
 
     @classmethod

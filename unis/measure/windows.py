@@ -18,7 +18,7 @@ from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
 SETTLE_SECONDS = 0.1
-_RR_CYCLES = 3  # that a window of rr holds: each function has had its slice so often
+_CYCLES = 3  # that a window holds where functions have slices: so often each has had its own
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,16 @@ Rounds = list[dict[str, pb.MeasureReply]]
 def span_of(arm: Arm, window: float, functions_per_cpu: int, rr_slice: float) -> Span:
     """Long enough for the arm: under rr each function runs for `rr_slice` seconds in a cycle.
 
-    A window of rr is a whole number of cycles, three at least, after one to settle. Any other arm
-    settles for SETTLE_SECONDS, but for no longer than the window.
+    Any other arm settles for SETTLE_SECONDS, but for no longer than the window.
     """
     if arm.policy != "rr":
         return Span(min(SETTLE_SECONDS, window), window)
-    cycle = functions_per_cpu * rr_slice
-    cycles = max(_RR_CYCLES, math.ceil(window / cycle))
+    return span_of_cycles(functions_per_cpu * rr_slice, window)
+
+
+def span_of_cycles(cycle: float, window: float) -> Span:
+    """A whole number of cycles, three at least, after one to settle; seconds."""
+    cycles = max(_CYCLES, math.ceil(window / cycle))
     return Span(max(SETTLE_SECONDS, cycle), cycles * cycle)
 
 
