@@ -346,7 +346,7 @@ class SccBench:
             SccArm("rr", "polling", 1),
             *([] if quick else [BATCH_420]),
         ]
-        lengths = self._settings.lengths or ((1, 2, 4) if quick else range(1, 9))
+        lengths = self._settings.lengths or ((2, 4) if quick else range(1, 9))
         for length in lengths:
             # Without multiplexing, as in the paper.
             specs = [ChainSpec(length, "ovs", batch=1, calls="single")]
