@@ -13,19 +13,29 @@
 namespace unis {
 namespace {
 
-// A small file of /proc at once, without allocation; its end is cut off where it is longer.
+// A small file of /proc, without allocation. The end of a line that is long is cut off, as that of
+// thousands of groups: what stands behind it is read all the same.
 class Text {
  public:
   Text(int folder, const char* name) noexcept {
     const UniqueFd file(openat(folder, name, O_RDONLY | O_CLOEXEC));
-    const ssize_t size = file.valid() ? read(file.get(), buffer_.data(), buffer_.size()) : 0;
-    size_ = size > 0 ? static_cast<std::size_t>(size) : 0;
+    std::array<char, 4096> part;
+    std::size_t column = 0;
+    ssize_t bytes = part.size();
+    while (file.valid() && bytes == ssize_t{part.size()}) {
+      bytes = read(file.get(), part.data(), part.size());
+      for (ssize_t i = 0; i < bytes; ++i) {
+        column = part[i] == '\n' ? 0 : column + 1;
+        if (column <= kLongest && size_ < buffer_.size()) buffer_[size_++] = part[i];
+      }
+    }
   }
   std::string_view view() const noexcept { return {buffer_.data(), size_}; }
 
  private:
+  static constexpr std::size_t kLongest = 1024;
   std::array<char, 4096> buffer_;
-  std::size_t size_;
+  std::size_t size_ = 0;
 };
 
 std::uint64_t Number(std::string_view text) noexcept {

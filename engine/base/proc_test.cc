@@ -1,5 +1,6 @@
 #include "engine/base/proc.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,7 +10,9 @@
 
 #include <atomic>
 #include <fstream>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "engine/base/eventually_for_test.h"
 #include "engine/base/machine_for_test.h"
@@ -76,6 +79,26 @@ TEST(ProcTest, AThreadHasAnotherNumberInItsOwnNamespace) {
   EXPECT_EQ(NumberInside(UniqueFd()), 0);
   kill(*inner, SIGKILL);
   munmap(memory, sizeof(pid_t));
+}
+
+// Their line stands before those that are read, and is longer than what is read at once.
+TEST(ProcTest, AThreadMayBeOfManyGroups) {
+  UNIS_NEED_ROOT();
+  const ChildProcess child([] {
+    std::vector<gid_t> groups(20'000);
+    std::iota(groups.begin(), groups.end(), 1'000'000);
+    if (setgroups(groups.size(), groups.data()) != 0) return;
+    prctl(PR_SET_NAME, "ready");
+    for (;;) usleep(1000);
+  });
+  ASSERT_TRUE(Eventually([&] {
+    std::string name;
+    std::ifstream("/proc/" + std::to_string(child.pid()) + "/comm") >> name;
+    return name == "ready";
+  }));
+  const UniqueFd task = OpenTask(child.pid(), child.pid());
+  EXPECT_EQ(NumberInside(task), child.pid());
+  EXPECT_TRUE(Eventually([&] { return ContextSwitchesOf(task).voluntary > 10; }));
 }
 
 [[noreturn]] void SpinOnLastCpu(int policy, int priority) {
