@@ -68,6 +68,8 @@ absl::StatusOr<HeldThread> HeldThread::Take(std::string name, pid_t pid, pid_t t
   const auto stat = StatOfTask(held.task_);
   if (!stat || !held.alive()) return none();
   if (!status.ok()) return status;
+  if (held.own_tid_ <= 0)
+    return absl::InternalError("cannot tell what number has, in its own PID namespace, " + what);
   held.start_time_ = stat->start_time;
   return held;
 }

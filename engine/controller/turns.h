@@ -25,8 +25,8 @@ class Turns {
   void SetBudget(std::uint32_t packets) noexcept {
     __atomic_store_n(&shm_->quota, packets, __ATOMIC_RELEASE);
   }
-  // That of the thread, by the number as it knows itself, once it has polled with a quota; null
-  // before. No system call.
+  // That of the thread, by its number in its own PID namespace, once it has polled with a quota;
+  // null before. No system call.
   unis_turn* Of(pid_t tid) noexcept;
 
  private:
