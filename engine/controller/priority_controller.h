@@ -4,7 +4,8 @@
 // A switch is one system call: the next task is raised one above the current. Nothing has to be
 // lowered, for whoever ran before stays below; only at the top of the ladder all are put back to
 // its foot, once in kTop − kFoot switches. Priorities stay below 50, where the kernel's interrupt
-// threads are.
+// threads are, and below 49, where a switch runs through which functions send to each other
+// (unis/plan, links of kind ovs).
 #pragma once
 
 #include <vector>
@@ -18,7 +19,7 @@ class PriorityController final : public TaskController {
  public:
   static constexpr int kWaiting = 1;  // priority of a task that has not run since the last descent
   static constexpr int kFoot = 2;
-  static constexpr int kTop = 49;
+  static constexpr int kTop = 48;
 
   explicit PriorityController(std::vector<HeldThread*> tasks);
   ~PriorityController() override;
