@@ -34,14 +34,21 @@ void PollerCensus::Look(const std::vector<pid_t>& known) {
     seen.wanting = awake ? before->second.wanting + 1 : 1;
     seen.cpu_ns = TimesOf(task).ran_ns;
     seen.first_cpu_ns = awake ? before->second.first_cpu_ns : seen.cpu_ns;
+    seen.first_sleeps = awake ? before->second.first_sleeps : seen.sleeps;
   }
   threads_ = std::move(now);
 }
 
 std::vector<pid_t> PollerCensus::Pollers() const {
+  const auto slept = [](const Seen& seen) { return seen.sleeps - seen.first_sleeps; };
+  std::uint64_t most = 0;
+  for (const auto& [tid, seen] : threads_) most = std::max(most, slept(seen));
   std::vector<pid_t> pollers;
-  for (const auto& [tid, seen] : threads_)
-    if (seen.wanting >= kLooks) pollers.push_back(tid);
+  for (const auto& [tid, seen] : threads_) {
+    // One that has so much to do that it never waits.
+    const bool polls = slept(seen) == 0;
+    if (seen.wanting >= kLooks && (polls || 2 * slept(seen) > most)) pollers.push_back(tid);
+  }
   return pollers;
 }
 
@@ -64,7 +71,11 @@ absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_
           fmt::format("function {} ended before it polled", function));
     if (std::chrono::steady_clock::now() > deadline)
       return absl::DeadlineExceededError(
-          fmt::format("no thread of function {} polls: each sleeps now and then", function));
+          waits
+              ? fmt::format("no thread of function {} waits for packets: none wakes up {} times "
+                            "a second",
+                            function, std::chrono::seconds(1) / PollerCensus::kEvery)
+              : fmt::format("no thread of function {} polls: each sleeps now and then", function));
     if (!interrupt.SleepFor(PollerCensus::kEvery)) return Ending();
   }
 }

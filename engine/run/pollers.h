@@ -20,13 +20,14 @@ namespace unis {
 class PollerCensus {
  public:
   // `waits`: it waits for packets, for less than kEvery at a time. Then threads that woke up
-  // between two looks count too.
+  // between two looks count too, but not those that woke up half as often as another one or less:
+  // they do something else now and then.
   explicit PollerCensus(pid_t pid, bool waits = false) : pid_(pid), waits_(waits) {}
 
   // `known`: threads that are of no interest; they cost nothing.
   void Look(const std::vector<pid_t>& known = {});
-  // Those that wanted the CPU at each of the last kLooks looks and did not sleep meanwhile, by
-  // number; none before so many looks.
+  // Those that wanted the CPU at each of the last kLooks looks and did not sleep meanwhile, or woke
+  // up before each, see above; by number. None before so many looks.
   std::vector<pid_t> Pollers() const;
   bool Wants(pid_t tid) const { return threads_.contains(tid); }  // at the last look
   // How much of a CPU it had from the first of those looks to the last. One that had none may have
@@ -39,7 +40,7 @@ class PollerCensus {
  private:
   struct Seen {
     int wanting = 0;  // looks in a row
-    std::uint64_t sleeps = 0;
+    std::uint64_t first_sleeps = 0, sleeps = 0;
     std::uint64_t first_cpu_ns = 0, cpu_ns = 0;
   };
 

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -65,6 +66,17 @@ TEST(PollerCensusTest, WhereAFunctionWaitsItsThreadThatWakesUpCountsAndTheOthers
   EXPECT_NE(found.front(), child.pid());
 }
 
+TEST(PollerCensusTest, WhereAFunctionWaitsWhatWakesUpNowAndThenIsNoPoller) {
+  const ChildProcess child([] {
+    std::jthread waits(Wait), also(Wait);
+    for (;;) std::this_thread::sleep_for(PollerCensus::kEvery * 3 / 4);
+  });
+  PollerCensus census(child.pid(), true);
+  const auto found = After(census, 2 * PollerCensus::kLooks);
+  EXPECT_EQ(found.size(), 2U);
+  EXPECT_EQ(std::ranges::count(found, child.pid()), 0);
+}
+
 TEST(PollerCensusTest, IsNotSureBeforeItHasLookedOftenEnough) {
   const ChildProcess spinner(Spin);
   PollerCensus census(spinner.pid());
@@ -114,6 +126,12 @@ TEST(FindPollersTest, SaysWhyThereAreNone) {
                 .message()
                 .find("no thread of function fw polls"),
             std::string::npos);
+  EXPECT_NE(
+      FindPollers("fw", sleeper.pid(), true, 100ms, interrupt)
+          .status()
+          .message()
+          .find("no thread of function fw waits for packets: none wakes up 40 times a second"),
+      std::string::npos);
 }
 
 }  // namespace
