@@ -273,6 +273,10 @@ void Deployment::DropReplaced() {
   for (const auto& [name, link] : links_) link->DropReplaced();
 }
 
+void Deployment::FollowLinks() {
+  for (const auto& [name, link] : links_) link->Follow();
+}
+
 // All of it that can fail.
 absl::StatusOr<Deployment::Traffic> Deployment::PrepareTraffic(const v1::DeployRequest& config) {
   auto classifier = Classifier::Create(MatchesOf(config));

@@ -122,6 +122,8 @@ class Deployment {
   void ReadLinksAnew();
   // The memory of links that were found elsewhere since goes: no scheduler reads it any more.
   void DropReplaced();
+  // Finds what is on the way of links and was started anew, as a switch. System calls.
+  void FollowLinks();
 
   // A function over rings rests between two bursts: what it has counted and what its rings say is
   // the same from here on, until it dies.

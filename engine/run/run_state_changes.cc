@@ -265,7 +265,10 @@ void RunState::Look() {
   RemoveEnded();
   if (!still_) TakeLate();
   DropForAbsent();
-  if (timer_.Now() - times_at_ >= kTimesEvery) LookAtTimes(Counts());
+  if (timer_.Now() - times_at_ >= kTimesEvery) {
+    deployment_->FollowLinks();
+    LookAtTimes(Counts());
+  }
 }
 
 void RunState::ReacquireThreads() {

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from functools import partial
 from pathlib import Path
 
@@ -114,11 +115,14 @@ def test_functions_that_die_come_back(machine: Machine) -> None:
 def test_if_it_dies_that_is_told_and_it_comes_back(machine: Machine, program: str) -> None:
     up(machine, "a")
     assert_delivers_more_than(machine, 1000)
+    before = delivered(machine.ps())
     is_switch = program == "ovs-vswitchd"
     machine.kill(switch_of(machine).process.pid if is_switch else databases_of(machine)[0])
     machine.wait_for(lambda: switch_of(machine).restarts == 1, "it is not back")
     machine.wait_for(lambda: "Open vSwitch runs again" in machine.unis("logs", machine.name), "log")
     assert f"{program} (pid " in machine.unis("logs", machine.name)
+    time.sleep(2)  # nobody asks for statistics meanwhile
+    assert delivered(machine.ps()) > before + 5000
     assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
     assert_whole(machine.exact_account())
 

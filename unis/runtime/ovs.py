@@ -146,11 +146,12 @@ class SwitchProcesses:
             )
             self.due = time.monotonic() + wait
             return
-        self._tell_engine()
         self.run.tell("Open vSwitch runs again")
 
     def _tell_engine(self) -> None:
-        """When it counts drops it looks whose the ports are."""
+        """When it counts drops it lets go the ports of one that has ended. Soon it would by itself,
+        but what waits at two counts twice.
+        """
         with contextlib.suppress(UnisError):
             self.run.client.stats()
 

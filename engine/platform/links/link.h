@@ -53,6 +53,8 @@ class Link {
   virtual void Look(unsigned /*direction*/) noexcept {}
   // Look() counts: packets are missed where more than a ring of them come between two looks.
   virtual bool counts_by_looks() const noexcept { return false; }
+  // Finds again what is on the way and was started anew. A few system calls, now and then.
+  virtual void Follow() {}
   // Packets that were put into this direction and that the link dropped, ever. May be a system
   // call: not for a tick.
   virtual std::uint64_t Dropped(unsigned /*direction*/) { return 0; }

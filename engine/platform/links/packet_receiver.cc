@@ -23,9 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Calls visit(descriptor, inode) for each open socket of a process, until it returns false.
+// Calls visit(descriptor, inode) for each open socket of a process, until it returns false. An
+// error: its open files cannot be listed.
 template <typename Visit>
-void ForEachSocket(pid_t pid, Visit visit) {
+std::error_code ForEachSocket(pid_t pid, Visit visit) {
   constexpr std::string_view kBegin = "socket:[";
   std::error_code error;
   fs::directory_iterator file(fmt::format("/proc/{}/fd", pid), error);
@@ -34,8 +35,9 @@ void ForEachSocket(pid_t pid, Visit visit) {
     const std::string target = fs::read_symlink(file->path(), gone);
     if (gone || !target.starts_with(kBegin)) continue;
     const ino_t inode = std::strtoull(target.c_str() + kBegin.size(), nullptr, 10);
-    if (!visit(std::atoi(file->path().filename().c_str()), inode)) return;
+    if (!visit(std::atoi(file->path().filename().c_str()), inode)) break;
   }
+  return error;
 }
 
 UniqueFd Duplicate(const UniqueFd& process, int descriptor) {
@@ -62,11 +64,34 @@ bool IsBoundTo(const UniqueFd& socket, const std::string& device) {
          ioctl(socket.get(), SIOCGIFINDEX, &named) == 0 && bound.sll_ifindex == named.ifr_ifindex;
 }
 
+// Calls take(descriptor, duplicate, inode) for each open socket of a process, or the one of inode
+// `only`. NotFound: the process has ended. Other errors do not go away.
+template <typename Take>
+absl::Status DuplicateSockets(pid_t pid, Take take, ino_t only = 0) {
+  const auto failed = [pid](int code) {
+    return absl::ErrnoToStatus(code, fmt::format("cannot duplicate sockets of process {}", pid));
+  };
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid()) return failed(errno);
+  int denied = 0;  // errno
+  const auto error = ForEachSocket(pid, [&](int descriptor, ino_t inode) {
+    if (only != 0 && inode != only) return true;
+    UniqueFd socket = Duplicate(process, descriptor);
+    if (socket.valid())
+      take(descriptor, std::move(socket), inode);
+    else if (errno != EBADF)  // closed meanwhile
+      denied = errno;
+    return denied == 0 && only == 0;
+  });
+  if (denied == 0) denied = error.value();
+  return denied == 0 ? absl::OkStatus() : failed(denied);
+}
+
 }  // namespace
 
 bool HeldSocket::HeldBy(pid_t pid) const {
   bool held = false;
-  ForEachSocket(pid, [&](int, ino_t other) {
+  (void)ForEachSocket(pid, [&](int, ino_t other) {
     held = other == inode;
     return !held;
   });
@@ -74,18 +99,12 @@ bool HeldSocket::HeldBy(pid_t pid) const {
 }
 
 absl::StatusOr<std::vector<HeldSocket>> SocketsOf(pid_t pid, int domain) {
-  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   std::map<int, HeldSocket> held;  // by descriptor
-  int denied = 0;                  // errno
-  ForEachSocket(pid, [&](int descriptor, ino_t inode) {
-    UniqueFd socket = Duplicate(process, descriptor);
-    if (!socket.valid() && errno != EBADF) denied = errno;
-    if (socket.valid() && IsSocket(socket, inode, domain))
+  auto status = DuplicateSockets(pid, [&](int descriptor, UniqueFd socket, ino_t inode) {
+    if (IsSocket(socket, inode, domain))
       held.emplace(descriptor, HeldSocket{std::move(socket), inode});
-    return denied == 0;
   });
-  if (denied != 0)
-    return absl::ErrnoToStatus(denied, fmt::format("cannot duplicate sockets of process {}", pid));
+  if (!status.ok()) return status;
   std::vector<HeldSocket> found;
   for (auto& [descriptor, socket] : held) found.push_back(std::move(socket));
   return found;
@@ -104,19 +123,21 @@ absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::
 }
 
 absl::StatusOr<HeldSocket> FindPacketSocket(pid_t pid, ino_t inode) {
-  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  UniqueFd socket;
-  ForEachSocket(pid, [&](int descriptor, ino_t other) {
-    if (other == inode) socket = Duplicate(process, descriptor);
-    return other != inode;
-  });
-  if (!socket.valid() || !IsSocket(socket, inode, AF_PACKET))
+  UniqueFd found;
+  auto status = DuplicateSockets(
+      pid, [&](int, UniqueFd socket, ino_t) { found = std::move(socket); }, inode);
+  if (!status.ok()) return status;
+  if (!found.valid() || !IsSocket(found, inode, AF_PACKET))
     return absl::NotFoundError(fmt::format("process {} has no packet socket {}", pid, inode));
-  return HeldSocket{std::move(socket), inode};
+  return HeldSocket{std::move(found), inode};
 }
 
-NetworkDevices::NetworkDevices(pid_t pid)
-    : table_(open(fmt::format("/proc/{}/net/dev", pid).c_str(), O_RDONLY | O_CLOEXEC)) {}
+absl::StatusOr<NetworkDevices> NetworkDevices::Of(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/net/dev", pid);
+  UniqueFd table(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!table.valid()) return absl::ErrnoToStatus(errno, "cannot read " + path);
+  return NetworkDevices(std::move(table));
+}
 
 std::uint64_t NetworkDevices::Unsent(const std::string& device) const {
   constexpr std::size_t kColumn = 11;  // behind the name, "drop" of what is sent

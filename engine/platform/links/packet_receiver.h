@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/unique_fd.h"
@@ -31,6 +32,9 @@ class PacketReceiver {
   // Packets for which there was no room, since the last call or since the sockets were made. A
   // system call.
   virtual std::uint64_t TakeDrops() noexcept = 0;
+  // Packets that wait and that nobody will take: the process is gone. Once, and with system calls.
+  // What comes later is not among them.
+  virtual std::uint64_t TakeAbandoned() noexcept = 0;
   // Whether the process has the first of the sockets.
   virtual bool HeldBy(pid_t pid) const = 0;
 };
@@ -55,12 +59,14 @@ absl::StatusOr<HeldSocket> FindPacketSocket(pid_t pid, ino_t inode);
 // The devices of the network namespace in which a process is, also once that has ended.
 class NetworkDevices {
  public:
-  explicit NetworkDevices(pid_t pid);
+  // NotFound: it has ended.
+  static absl::StatusOr<NetworkDevices> Of(pid_t pid);
 
   // Packets that it dropped instead of sending them; 0: there is no such device.
   std::uint64_t Unsent(const std::string& device) const;
 
  private:
+  explicit NetworkDevices(UniqueFd table) : table_(std::move(table)) {}
   UniqueFd table_;
 };
 

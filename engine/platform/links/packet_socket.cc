@@ -95,4 +95,18 @@ std::uint64_t FollowedSockets::TakeDrops() noexcept {
   return taken;
 }
 
+// By taking them: the kernel tells bytes, not packets. Others may go on sending, so no more than a
+// buffer holds.
+std::uint64_t FollowedSockets::TakeAbandoned() noexcept {
+  std::uint64_t packets = 0;
+  for (const HeldSocket& socket : sockets_) {
+    std::uint32_t taken = 0;
+    while (taken < capacity_ &&
+           recv(socket.descriptor.get(), nullptr, 0, MSG_DONTWAIT | MSG_TRUNC) >= 0)
+      ++taken;
+    packets += taken;
+  }
+  return packets;
+}
+
 }  // namespace unis

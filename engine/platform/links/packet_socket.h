@@ -33,6 +33,7 @@ class FollowedSockets final : public PacketReceiver {
   std::uint32_t Room(std::uint32_t most, std::uint32_t sent) const noexcept override;
   void Feed(const std::uint32_t*) noexcept override {}
   std::uint64_t TakeDrops() noexcept override;
+  std::uint64_t TakeAbandoned() noexcept override;
   bool HeldBy(pid_t pid) const override { return sockets_.front().HeldBy(pid); }
   // Packets that wait now, as occupancy() counts. Any thread.
   std::uint32_t Waiting() const noexcept;

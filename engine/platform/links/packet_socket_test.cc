@@ -7,10 +7,13 @@
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -216,12 +219,12 @@ TEST_F(PacketSocketTest, DropsAreToldOnceAlsoOfASocketThatIsGone) {
   link->Forget(1);
   link->DropReplaced();
   EXPECT_FALSE(link->occupancy(1).readable());
-  EXPECT_EQ(link->Dropped(1), dropped + 10);
+  EXPECT_EQ(link->Dropped(1), 310U) << "what waited there is lost too";
   far = Socket(far_);  // another one
   Find(*link, 1);
   Send(near, 20);
   EXPECT_TRUE(Wait(*link, 1, 20));
-  EXPECT_EQ(link->Dropped(1), dropped + 10);
+  EXPECT_EQ(link->Dropped(1), 310U);
 }
 
 TEST_F(PacketSocketTest, OfSeveralSocketsNoneIsOverrun) {
@@ -244,6 +247,44 @@ TEST_F(PacketSocketTest, OfSeveralSocketsNoneIsOverrun) {
   const std::uint32_t room = both.Room(1000, 0);
   EXPECT_EQ(Receive(second, 1000), 100U);
   EXPECT_LT(room, both.Room(1000, 0)) << "the fuller one counts";
+}
+
+// What goes away when one waits is NotFound, and all else stays what it is.
+TEST_F(PacketSocketTest, WhySocketsCannotBeFoundIsSaid) {
+  const UniqueFd socket = Socket(far_);
+  const auto held = FindPacketSockets(getpid(), far_, 1);
+  ASSERT_TRUE(held.ok()) << held.status();
+  const ino_t inode = held->front().inode;
+  const auto both = [&](pid_t pid, absl::StatusCode code) {
+    return FindPacketSockets(pid, far_, 1).status().code() == code &&
+           FindPacketSocket(pid, inode).status().code() == code;
+  };
+  const pid_t parent = getpid();
+  const auto code_in_child = [&](const std::function<bool()>& holds) {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(holds() ? 0 : 1);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_TRUE(both(pid, absl::StatusCode::kNotFound)) << "it has ended";
+    EXPECT_EQ(NetworkDevices::Of(pid).status().code(), absl::StatusCode::kNotFound);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(code_in_child([&] {
+              return setuid(65534) == 0 && both(parent, absl::StatusCode::kPermissionDenied);
+            }),
+            0);
+  // No descriptor is left for the process; for its list of files; for the duplicate.
+  for (const int left : {0, 1, 2})
+    EXPECT_EQ(code_in_child([&] {
+                const rlimit few{64, 64};
+                if (setrlimit(RLIMIT_NOFILE, &few) != 0) return false;
+                std::vector<int> taken;
+                for (int copy; (copy = dup(0)) >= 0;) taken.push_back(copy);
+                for (int i = 0; i < left; ++i) close(taken[taken.size() - 1 - i]);
+                return both(parent, absl::StatusCode::kResourceExhausted);
+              }),
+              0)
+        << left;
 }
 
 }  // namespace

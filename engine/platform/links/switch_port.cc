@@ -32,11 +32,11 @@ absl::Status SwitchPort::Follow() {
   return Find();
 }
 
-// What waits in the socket of a switch that ended never comes out of it: not even its drops are
-// counted further, for the next one counts those.
+// What waits in the socket of a switch that ended never comes out of it. Its drops end here; the
+// next socket has its own.
 absl::Status SwitchPort::Find() {
   if (sockets_ && !Ended(process_)) return absl::OkStatus();
-  if (sockets_) dropped_ += sockets_->TakeDrops();
+  if (sockets_) dropped_ += sockets_->TakeAbandoned() + sockets_->TakeDrops();
   sockets_.reset();
   const pid_t pid = Pid();
   if (pid <= 0) return absl::NotFoundError("no process is named in " + pid_file_);

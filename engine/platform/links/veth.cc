@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <rte_ether.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -153,16 +154,17 @@ VethLink::VethLink(const v1::LinkConfig& config)
 absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig& config,
                                                            rte_mempool* pool) {
   std::unique_ptr<VethLink> link(new VethLink(config));
-  const auto wrong = [&](const absl::Status& why) {
-    return absl::Status(why.code(),
-                        fmt::format("link {}: {}", config.name(), std::string(why.message())));
-  };
+  if (!link->foreign_) {
+    auto host = NetworkDevices::Of(getpid());
+    if (!host.ok()) return link->Named(host.status());
+    link->host_ = *std::move(host);
+  }
   for (const Direction& way : link->directions_)
     if (auto found = way.through ? way.through->Follow() : absl::OkStatus(); !found.ok())
-      return wrong(found);
+      return link->Named(found);
   if (!config.veth().engine_end()) return link;
   auto rings = PacketRings::Open(link->directions_[0].device, link->slots_);
-  if (!rings.ok()) return wrong(rings.status());
+  if (!rings.ok()) return link->Named(rings.status());
   std::vector<PacketRings> own;
   own.push_back(*std::move(rings));
   auto followed = std::make_unique<FollowedRings>(std::move(own));
@@ -182,14 +184,24 @@ void VethLink::Look(unsigned direction) noexcept {
   if (const auto& receiver = directions_[direction].receiver) receiver->Look();
 }
 
+void VethLink::Follow() {
+  for (const Direction& way : directions_)
+    if (way.through) (void)way.through->Follow();
+}
+
+std::uint64_t VethLink::Unsent(unsigned direction) const {
+  const Direction& sender = directions_[1 - direction];
+  const std::string& port = directions_[direction].port;
+  return (sender.devices ? *sender.devices : *host_).Unsent(sender.device) +
+         (port.empty() ? 0 : host_->Unsent(port));
+}
+
 std::uint64_t VethLink::Dropped(unsigned direction) {
   if (foreign_) return 0;
   Direction& way = directions_[direction];
   const std::lock_guard lock(counting_);  // the kernel tells each drop once
   if (way.receiver) way.dropped += way.receiver->TakeDrops();
-  const Direction& sender = directions_[1 - direction];
-  way.unsent = std::max(way.unsent, sender.devices.Unsent(sender.device) +
-                                        (way.port.empty() ? 0 : host_.Unsent(way.port)));
+  way.unsent = std::max(way.unsent, Unsent(direction));
   const std::uint64_t on_the_way = way.through ? way.through->Dropped() : 0;
   return way.dropped + way.unsent + on_the_way + (direction == 1 && end_ ? end_->too_long() : 0);
 }
@@ -197,12 +209,22 @@ std::uint64_t VethLink::Dropped(unsigned direction) {
 namespace {
 
 struct FoundReceiver final : Link::Found {
-  FoundReceiver(unsigned at, std::unique_ptr<PacketReceiver> found, pid_t pid)
-      : end(at), receiver(std::move(found)), devices(pid) {}
+  FoundReceiver(unsigned at, std::unique_ptr<PacketReceiver> found)
+      : end(at), receiver(std::move(found)) {}
   unsigned end;
   std::unique_ptr<PacketReceiver> receiver;
-  NetworkDevices devices;
+  std::optional<NetworkDevices> devices;  // none: they are foreign
 };
+
+// Slots as this file knows them, each at an address that its words allow.
+bool CanBeRead(const UniqueFd& socket, const RingShape& shape) {
+  int version = -1;
+  socklen_t bytes = sizeof(version);
+  return getsockopt(socket.get(), SOL_PACKET, PACKET_VERSION, &version, &bytes) == 0 &&
+         version == TPACKET_V2 && std::has_single_bit(shape.slots) &&
+         shape.slot_bytes >= sizeof(tpacket2_hdr) && shape.slot_bytes % TPACKET_ALIGNMENT == 0 &&
+         std::size_t{shape.slots} * shape.slot_bytes <= shape.bytes;
+}
 
 }  // namespace
 
@@ -224,7 +246,11 @@ absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::Find(pid_t pid, unsigned 
   if (way.receiver && way.receiver->HeldBy(pid)) return nullptr;
   auto found = FindReceiver(pid, way.device);
   if (!found.ok()) return Named(found.status());
-  return std::make_unique<FoundReceiver>(end, *std::move(found), pid);
+  auto devices = NetworkDevices::Of(pid);
+  if (!devices.ok()) return Named(devices.status());
+  auto both = std::make_unique<FoundReceiver>(end, *std::move(found));
+  both->devices = *std::move(devices);
+  return both;
 }
 
 absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FindForeign(
@@ -241,8 +267,8 @@ absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FindForeign(
     }
     const RingShape shape{
         .slots = asked.slots(), .slot_bytes = asked.slot_bytes(), .bytes = asked.ring_bytes()};
-    if (!std::has_single_bit(shape.slots) || shape.slot_bytes < sizeof(tpacket2_hdr) ||
-        std::size_t{shape.slots} * shape.slot_bytes > shape.bytes)
+    if (!CanBeRead(socket->descriptor, shape) ||
+        (!rings.empty() && rings.front().slots() != shape.slots))
       return Named(absl::InvalidArgumentError(fmt::format(
           "a ring of {} slots of {} bytes cannot be read", shape.slots, shape.slot_bytes)));
     auto mapped = PacketRings::Map(*std::move(socket), shape);
@@ -252,10 +278,9 @@ absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FindForeign(
   if (rings.empty() == sockets.empty())
     return Named(absl::InvalidArgumentError("has sockets with rings, or sockets without"));
   if (rings.empty())
-    return std::make_unique<FoundReceiver>(
-        end, std::make_unique<FollowedSockets>(std::move(sockets)), pid);
-  return std::make_unique<FoundReceiver>(end, std::make_unique<FollowedRings>(std::move(rings)),
-                                         pid);
+    return std::make_unique<FoundReceiver>(end,
+                                           std::make_unique<FollowedSockets>(std::move(sockets)));
+  return std::make_unique<FoundReceiver>(end, std::make_unique<FollowedRings>(std::move(rings)));
 }
 
 absl::Status VethLink::Named(const absl::Status& error) const {
@@ -279,7 +304,12 @@ void VethLink::Forget(unsigned end) {
   if (!way.receiver) return;
   if (end_ && end == 1) end_->SendInto(nullptr);
   const std::lock_guard lock(counting_);
-  if (!foreign_) way.dropped += way.receiver->TakeDrops();
+  if (!foreign_) {
+    way.dropped += way.receiver->TakeAbandoned() + way.receiver->TakeDrops();
+    Direction& back = directions_[1 - end];
+    back.unsent = std::max(back.unsent, Unsent(1 - end));
+    way.devices.reset();
+  }
   replaced_.push_back(std::move(way.receiver));
 }
 
@@ -306,14 +336,15 @@ class VethLinks : public LinkKind {
                                            config.slots(), name(), PacketRings::kMaxSlots));
     if (config.veth().device0() == config.veth().device1())
       return WrongLink(config, "has the same device at both ends");
-    return absl::OkStatus();
+    return CheckWay(config);
   }
   bool hands_over_at_once() const override { return false; }
   absl::Status CheckBeside(const v1::LinkConfig& config,
                            const v1::LinkConfig& other) const override {
     if (!config.has_slots()) return absl::OkStatus();  // foreign
-    for (const std::string& device : {config.veth().device0(), config.veth().device1()})
-      if (device == other.veth().device0() || device == other.veth().device1())
+    const auto theirs = DevicesOf(other);
+    for (const std::string& device : DevicesOf(config))
+      if (!device.empty() && std::ranges::find(theirs, device) != theirs.end())
         return WrongLink(config, fmt::format("has device {}, as link {}", device, other.name()));
     return absl::OkStatus();
   }
@@ -322,7 +353,28 @@ class VethLinks : public LinkKind {
     return VethLink::Create(config, pool);
   }
 
+ protected:
+  // What joins the two devices: nothing else does.
+  virtual bool has_ports() const { return false; }
+  virtual bool has_switch() const { return false; }
+
  private:
+  static std::array<std::string, 4> DevicesOf(const v1::LinkConfig& config) {
+    const auto& veth = config.veth();
+    return {veth.device0(), veth.device1(), veth.port0(), veth.port1()};
+  }
+  absl::Status CheckWay(const v1::LinkConfig& config) const {
+    const auto& veth = config.veth();
+    if (veth.port0().empty() == has_ports() || veth.port1().empty() == has_ports())
+      return WrongLink(config, has_ports() ? "names no port for an end"
+                                           : fmt::format("is a {}, and names ports", name()));
+    if (has_ports() && veth.port0() == veth.port1())
+      return WrongLink(config, "has the same port at both ends");
+    if (veth.switch_pid_file().empty() == has_switch())
+      return WrongLink(config, has_switch() ? "names no switch"
+                                            : fmt::format("is a {}, and names a switch", name()));
+    return absl::OkStatus();
+  }
   // Ports say what is at its ends.
   static absl::Status CheckForeign(const v1::LinkConfig& config) {
     const auto& veth = config.veth();
@@ -335,6 +387,9 @@ class VethLinks : public LinkKind {
 class BridgeLinks final : public VethLinks {
  public:
   std::string name() const override { return "bridge"; }
+
+ protected:
+  bool has_ports() const override { return true; }
 };
 
 class XdpLinks final : public VethLinks {
@@ -351,10 +406,10 @@ class XdpLinks final : public VethLinks {
 class OvsLinks final : public VethLinks {
  public:
   std::string name() const override { return "ovs"; }
-  absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
-    if (config.veth().switch_pid_file().empty()) return WrongLink(config, "names no switch");
-    return VethLinks::Check(config, foreign);
-  }
+
+ protected:
+  bool has_ports() const override { return true; }
+  bool has_switch() const override { return true; }
 };
 
 }  // namespace

@@ -9,12 +9,12 @@
 #include <absl/status/statusor.h>
 #include <rte_mempool.h>
 #include <rte_spinlock.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,7 +70,9 @@ class VethLink final : public Link {
   LinkEnd* end() noexcept override { return end_.get(); }
   Occupancy occupancy(unsigned direction) const override;
   void Look(unsigned direction) noexcept override;
-  bool counts_by_looks() const noexcept override { return kind_ != v1::LINK_XDP; }
+  // Of an xdp only what comes to the engine.
+  bool counts_by_looks() const noexcept override { return kind_ != v1::LINK_XDP || end_; }
+  void Follow() override;
   std::uint64_t Dropped(unsigned direction) override;
   absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
   absl::StatusOr<std::unique_ptr<Found>> FindForeign(pid_t pid, unsigned end,
@@ -83,7 +85,7 @@ class VethLink final : public Link {
   // What leads to an end, and how it gets there.
   struct Direction {
     std::string device;                        // of that end
-    NetworkDevices devices{getpid()};          // where it is, once a function there was found
+    std::optional<NetworkDevices> devices;     // where it is, while a function there is known
     std::string port;                          // of a bridge, that sends to it; else empty
     std::unique_ptr<PacketReceiver> receiver;  // null: not found yet, or forgotten
     std::uint64_t dropped = 0;                 // by those that were replaced, and counted so far
@@ -92,16 +94,18 @@ class VethLink final : public Link {
   };
 
   explicit VethLink(const v1::LinkConfig& config);
+  std::uint64_t Unsent(unsigned direction) const;  // under counting_
   absl::StatusOr<std::unique_ptr<PacketReceiver>> FindReceiver(pid_t pid,
                                                                const std::string& device) const;
   absl::Status Named(const absl::Status& error) const;
 
   std::string name_;
   v1::LinkKind kind_;
-  NetworkDevices host_{getpid()};
+  std::optional<NetworkDevices> host_;  // none: it is foreign
   std::uint32_t slots_, queues_;
   bool without_rings_;  // the sockets of functions
-  // Nor does the engine ask them what they dropped: the kernel would count from 0.
+  // Sockets and devices are others'. The engine asks neither what they dropped: a socket would
+  // count from 0 then.
   bool foreign_;
   std::array<Direction, 2> directions_;
   std::unique_ptr<VethEnd> end_;  // null: the engine has none

@@ -185,4 +185,12 @@ std::uint64_t FollowedRings::TakeDrops() noexcept {
   return drops;
 }
 
+std::uint64_t FollowedRings::TakeAbandoned() noexcept {
+  std::uint64_t packets = 0;
+  for (const PacketRings& in : rings_)
+    for (std::uint32_t slot = 0; slot < in.slots(); ++slot)
+      packets += Waits(*in.received(slot)) ? 1 : 0;
+  return packets;
+}
+
 }  // namespace unis

@@ -102,6 +102,7 @@ class FollowedRings final : public PacketReceiver {
   std::uint32_t Room(std::uint32_t most, std::uint32_t sent) const noexcept override;
   void Feed(const std::uint32_t* sent) noexcept override { sent_ = sent; }
   std::uint64_t TakeDrops() noexcept override;
+  std::uint64_t TakeAbandoned() noexcept override;
   bool HeldBy(pid_t pid) const override { return rings_.front().HeldBy(pid); }
 
   const std::vector<PacketRings>& rings() const noexcept { return rings_; }

@@ -8,12 +8,15 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <string>
@@ -85,6 +88,15 @@ class VethTest : public MemoryTest {
     link.Look(direction);
     link.Look(direction);  // what is taken is seen a look later
     return link.occupancy(direction).Packets();
+  }
+  // Lists of devices that this process has open: each holds a network namespace.
+  static std::ptrdiff_t Tables() {
+    return std::ranges::count_if(
+        std::filesystem::directory_iterator("/proc/self/fd"), [](const auto& file) {
+          std::error_code gone;
+          return std::filesystem::read_symlink(file, gone).native().find("/net/dev") !=
+                 std::string::npos;
+        });
   }
   template <typename Port>
   std::uint32_t Send(Port& port, std::uint32_t count, std::size_t bytes = 60) {
@@ -180,12 +192,14 @@ class ForeignVethTest : public VethTest {
 };
 
 TEST_F(ForeignVethTest, ARingOfAnyLengthIsReadAndItsPeerIsUnknown) {
+  const auto tables = Tables();
   const auto link = Foreign();
   const EthPort near = Program(near_), far = Theirs(far_);
   const v1::PortConfig config = Sockets();
   auto found = link->FindForeign(getpid(), 1, config);
   ASSERT_TRUE(found.ok()) << found.status();
   link->Take(*std::move(found));
+  EXPECT_EQ(Tables(), tables) << "its network namespace stays its own";
   EXPECT_EQ(link->occupancy(1).capacity(), kTheirSlots);
   EXPECT_FALSE(link->occupancy(0).readable());
   EXPECT_GT(link->occupancy(0).capacity(), 0U) << "a program sends there all the same";
@@ -252,9 +266,36 @@ TEST_F(ForeignVethTest, SocketsThatAreNotAsWasSaidAreRefused) {
   config.mutable_sockets(0)->set_ring_bytes(config.sockets(0).ring_bytes() + 4096);
   EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok());
   config = Sockets();
+  config.mutable_sockets(0)->set_slot_bytes(kTheirBytes - 8);
+  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok()) << "words would be astride";
+  config = Sockets();
+  *config.add_sockets() = config.sockets(0);
+  EXPECT_TRUE(link->FindForeign(getpid(), 1, config).ok());
+  config.mutable_sockets(1)->set_slots(kTheirSlots / 2);
+  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok()) << "rings of one length";
+  config = Sockets();
   config.mutable_sockets(0)->set_inode(1);
   EXPECT_TRUE(absl::IsNotFound(link->FindForeign(getpid(), 1, config).status()));
   EXPECT_FALSE(link->FindForeign(getpid(), 1, {}).ok());
+}
+
+TEST_F(ForeignVethTest, SlotsOfAnotherVersionAreRefused) {
+  const UniqueFd socket(::socket(AF_PACKET, SOCK_RAW, 0));
+  const int version = TPACKET_V1;
+  const tpacket_req request{
+      .tp_block_size = 4096, .tp_block_nr = 4, .tp_frame_size = 1024, .tp_frame_nr = 16};
+  ASSERT_EQ(setsockopt(socket.get(), SOL_PACKET, PACKET_VERSION, &version, sizeof(version)), 0);
+  ASSERT_EQ(setsockopt(socket.get(), SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)), 0);
+  struct stat status {};
+  ASSERT_EQ(fstat(socket.get(), &status), 0);
+  v1::PortConfig config;
+  auto& asked = *config.add_sockets();
+  asked.set_inode(status.st_ino);
+  asked.set_slots(16);
+  asked.set_slot_bytes(1024);
+  asked.set_ring_bytes(16 * 1024);
+  const auto found = Foreign()->FindForeign(getpid(), 1, config);
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << found.status();
 }
 
 TEST_F(VethTest, PacketsThatCameAndWentBetweenTwoLooksAreCounted) {
@@ -274,15 +315,15 @@ TEST_F(VethTest, PacketsThatCameAndWentBetweenTwoLooksAreCounted) {
 }
 
 TEST_F(VethTest, ItIsFoundAlsoWherePacketsWait) {
+  const EthPort program = Program(far_);
+  {
+    const EthPort before = Program(near_);
+    ASSERT_EQ(Send(before, 200), 200U);
+    ASSERT_EQ(Receive(program, 150), 150U);
+    ASSERT_EQ(Send(before, 100), 100U);  // beyond the end of the ring
+  }
   const auto link = Make(true);
   ASSERT_NE(link, nullptr);
-  const EthPort program = Program(far_);
-  Find(*link, 1);
-  ASSERT_EQ(Send(*link->end(), 200), 200U);
-  ASSERT_EQ(Receive(program, 150), 150U);
-  ASSERT_EQ(Send(*link->end(), 100), 100U);  // beyond the end of the ring
-  link->Forget(1);
-  link->DropReplaced();
   Find(*link, 1);
   EXPECT_EQ(Waiting(*link, 1), 150U);
   EXPECT_EQ(Send(*link->end(), 1000), kSlots - 150);
@@ -394,7 +435,7 @@ TEST_F(VethTest, WhatAPortOfABridgeDropsIsCounted) {
   EXPECT_EQ((*link)->Dropped(0), 0U);
 }
 
-// A process in a network namespace, with a packet socket on a device there.
+// A process in a network namespace, a file, with a packet socket on a device there.
 class Elsewhere {
  public:
   Elsewhere(const std::string& space, const std::string& device) {
@@ -425,7 +466,7 @@ class Elsewhere {
     return recv(here_.get(), &done, 1, 0) == 1 && done == 1;
   }
   [[noreturn]] static void Play(const std::string& space, const std::string& device, int there) {
-    const UniqueFd entered(open(("/run/netns/" + space).c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd entered(open(space.c_str(), O_RDONLY | O_CLOEXEC));
     char done = setns(entered.get(), CLONE_NEWNET) == 0;
     const UniqueFd socket(::socket(AF_PACKET, SOCK_RAW, 0));
     sockaddr_ll at{};
@@ -459,7 +500,7 @@ TEST_F(VethTest, AnEndMayBeInAnotherNetworkNamespace) {
   const auto made = VethLink::Create(config, memory_->pool());
   ASSERT_TRUE(made.ok()) << made.status();
   VethLink& link = **made;
-  Elsewhere program(space, far_);
+  Elsewhere program("/run/netns/" + space, far_);
   auto found = link.Find(program.pid(), 1);
   ASSERT_TRUE(found.ok()) << found.status();
   link.Take(*std::move(found));
@@ -470,6 +511,47 @@ TEST_F(VethTest, AnEndMayBeInAnotherNetworkNamespace) {
   for (int i = 0; i < 3; ++i) program.Send(1000);
   program.End();
   EXPECT_EQ(link.Dropped(0), 3U) << "also once the program has ended";
+}
+
+TEST_F(VethTest, WhereAProgramEndedItsNetworkNamespaceIsLetGoAndItsDropsStay) {
+  const auto link = Make(true);
+  ASSERT_NE(link, nullptr);
+  const auto tables = Tables();
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  EXPECT_EQ(Tables(), tables + 1);
+  ASSERT_EQ(std::system(fmt::format("ip link set {} mtu 500", near_).c_str()), 0);
+  (void)Send(program, 3, 1000);
+  link->Forget(1);  // nobody asked before
+  EXPECT_EQ(Tables(), tables);
+  EXPECT_EQ(link->Dropped(0), 3U);
+}
+
+TEST_F(VethTest, ASwitchThatWasStartedAgainIsFollowed) {
+  const std::string pid_file = ::testing::TempDir() + near_;
+  const auto name = [&](pid_t pid) { std::ofstream(pid_file) << pid << '\n'; };
+  const std::string here = fmt::format("/proc/{}/ns/net", getpid());
+  auto first = std::make_unique<Elsewhere>(here, far_);
+  name(first->pid());
+  v1::LinkConfig config = Config(true);
+  config.mutable_veth()->set_device0("lo");
+  config.mutable_veth()->set_device1(near_);
+  config.mutable_veth()->set_port0(far_);
+  config.mutable_veth()->set_port1(far_);
+  config.mutable_veth()->set_switch_pid_file(pid_file);
+  const auto link = VethLink::Create(config, memory_->pool());
+  ASSERT_TRUE(link.ok()) << link.status();
+  const EthPort program = Program(near_);
+  Find(**link, 1);
+  EXPECT_EQ((*link)->end()->Room(), kBurst);
+  first.reset();
+  (*link)->Follow();
+  EXPECT_EQ((*link)->end()->Room(), 0U) << "it is gone";
+  const Elsewhere second(here, far_);
+  name(second.pid());
+  (*link)->Follow();
+  EXPECT_EQ((*link)->end()->Room(), kBurst);
+  std::filesystem::remove(pid_file);
 }
 
 TEST_F(VethTest, BetweenTwoProgramsEachEndIsFoundAndForgottenByItself) {
@@ -490,7 +572,7 @@ TEST_F(VethTest, BetweenTwoProgramsEachEndIsFoundAndForgottenByItself) {
   link->Forget(1);
   EXPECT_FALSE(link->occupancy(1).readable());
   EXPECT_EQ(Waiting(*link, 0), 5U) << "the other direction is read on";
-  EXPECT_EQ(link->Dropped(1), 300 - kSlots) << "known before it was forgotten";
+  EXPECT_EQ(link->Dropped(1), 300U) << "what waited there is lost too";
 }
 
 TEST_F(VethTest, AVlanTagComesThrough) {
@@ -522,6 +604,31 @@ TEST_F(VethTest, SaysWhatItCannotMake) {
   config.set_slots(32768);
   EXPECT_NE(kind.Check(config, false).message().find("at most 16384"), std::string::npos);
   EXPECT_NE(kind.Check(Config(true), true).message().find("foreign"), std::string::npos);
+}
+
+TEST_F(VethTest, WhatJoinsTheDevicesIsOfTheKind) {
+  const LinkKind &veth = VethKind(), &bridge = BridgeKind(), &ovs = OvsKind();
+  v1::LinkConfig config = Config(true);
+  EXPECT_FALSE(bridge.Check(config, false).ok()) << "no ports";
+  config.mutable_veth()->set_port0("c");
+  EXPECT_FALSE(bridge.Check(config, false).ok()) << "one port";
+  EXPECT_FALSE(veth.Check(config, false).ok()) << "a port";
+  config.mutable_veth()->set_port1("c");
+  EXPECT_FALSE(bridge.Check(config, false).ok()) << "the same port";
+  config.mutable_veth()->set_port1("d");
+  EXPECT_TRUE(bridge.Check(config, false).ok());
+  EXPECT_FALSE(ovs.Check(config, false).ok()) << "no switch";
+  v1::LinkConfig other = Config(true);
+  other.mutable_veth()->set_device0("e");
+  other.mutable_veth()->set_device1("f");
+  EXPECT_TRUE(bridge.CheckBeside(config, other).ok());
+  other.mutable_veth()->set_port1("c");
+  EXPECT_NE(bridge.CheckBeside(config, other).message().find("has device c"), std::string::npos);
+  config.mutable_veth()->set_switch_pid_file("pid");
+  EXPECT_TRUE(ovs.Check(config, false).ok());
+  EXPECT_FALSE(bridge.Check(config, false).ok()) << "a switch";
+  config.mutable_veth()->clear_port0();
+  EXPECT_FALSE(ovs.Check(config, false).ok()) << "one port";
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ class FollowedXdp final : public PacketReceiver {
   std::uint32_t Room(std::uint32_t most, std::uint32_t sent) const noexcept override;
   void Feed(const std::uint32_t*) noexcept override {}
   std::uint64_t TakeDrops() noexcept override;
+  std::uint64_t TakeAbandoned() noexcept override { return received_.Apart(slots_); }
   bool HeldBy(pid_t pid) const override { return socket_.HeldBy(pid); }
 
  private:
