@@ -28,7 +28,7 @@ class HandoverController final : public TaskController, public YieldingTasks {
   static constexpr int kWaiting = 1;  // priority of those that have to be switched to
   static constexpr int kInLine = 2;
   static constexpr int kFoot = 3;
-  static constexpr int kTop = 49;
+  static constexpr int kTop = 48;  // below a switch, see PriorityController
   static constexpr std::uint32_t kNoBudget = ~std::uint32_t{0};  // until the scheduler says one
 
   // An error: none of the functions has the plug-in.
