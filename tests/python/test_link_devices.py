@@ -8,6 +8,7 @@ import pytest
 from tests.python.planned import planned, small
 from unis import links
 from unis.errors import UnisError
+from unis.links import namespaces
 from unis.links.kind import LinkPlan
 from unis.links.memif import Memif
 from unis.plan.model import Plan
@@ -98,6 +99,29 @@ def test_what_is_of_no_known_kind_keeps_nothing_else_from_being_removed(
     (problem,) = remove_links([("memif", "dev-c.3"), ("later", "x")])
     assert "no kind of link `later`" in problem
     assert devices.there == []
+
+
+def test_what_fails_keeps_nothing_else_from_being_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_name: str) -> list[str]:
+        raise OSError(16, "Device or resource busy")
+
+    devices = Devices()
+    devices.there = ["dev-c.3"]
+    monkeypatch.setitem(links.KINDS, "memif", devices)
+    monkeypatch.setattr(links.KINDS["veth"], "remove", refuse)
+    removed: list[str] = []
+
+    def remove(name: str) -> list[str]:
+        removed.append(name)
+        return []
+
+    monkeypatch.setattr(namespaces, "remove", remove)
+    made = [("namespace", "unis-x.a"), ("memif", "dev-c.3"), ("veth", "dev-c.4")]
+    (problem,) = remove_links(made)
+    assert "cannot remove dev-c.4: OSError(16" in problem
+    assert (devices.there, removed) == ([], ["unis-x.a"])
 
 
 def test_a_note_that_names_no_name_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Network namespaces of functions: made and removed, and devices of links moved into them."""
 
+import errno
 import itertools
 import json
 import os
@@ -7,8 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyroute2
 import pytest
-from pyroute2 import IPRoute
+from pyroute2 import IPRoute, NetlinkError
 
 from tests.needs import need_root
 from tests.python.planned import planned, small
@@ -248,3 +250,30 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(namespaces, "_call", refuse)
     assert "refuses a network namespace: unshare is not permitted" in namespaces.lacks()
+
+
+# ------------------------------------------------------------------ what the kernel refuses
+
+
+class Refusing:
+    """pyroute2 has an error of its own for what netlink refuses."""
+
+    def __enter__(self) -> None:
+        raise NetlinkError(errno.ENOBUFS)
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.mark.system
+def test_what_netlink_refuses_is_a_sentence(
+    spaces: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, other = spaces
+    namespaces.make(name)
+    with monkeypatch.context() as patched:
+        patched.setattr(pyroute2, "IPRoute", Refusing)
+        with pytest.raises(UnisError, match=f"the network namespace {other}: No buffer space"):
+            namespaces.make(other)
+        assert not (NETNS / other).exists()
+        (problem,) = namespaces.remove(name)
+    assert problem.startswith(f"cannot remove the network namespace {name}: No buffer space")

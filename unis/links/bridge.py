@@ -2,13 +2,13 @@
 
 import platform
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from unis.errors import UnisError
 from unis.links import devices
-from unis.links.kind import LinkPlan, LinkSpec
-from unis.links.veth import Veth, VethPlan, details_of
+from unis.links.kind import LinkPlan
+from unis.links.switched import Switched
+from unis.links.veth import details_of
 
 _DEVICES = Path("/sys/class/net")
 _MODULE = Path("/sys/module/bridge")
@@ -30,16 +30,11 @@ _PORT = {
 }
 
 
-class Bridge(Veth):
-    """As a veth, but for what is between the devices of the two ends."""
+class Bridge(Switched):
+    """The bridge is a kernel device too."""
 
     name = "bridge"
-
-    def details(self, spec: LinkSpec, number: int) -> VethPlan:
-        """Other devices than those of a veth of this name."""
-        base = devices.base_name(f"{spec.folder}/{spec.run}/{spec.name}/bridge")
-        ends, ports = ((f"{base}{a}", f"{base}{b}") for a, b in ("ab", "cd"))
-        return replace(super().details(spec, number), devices=ends, ports=ports)
+    middle_is_device = True
 
     def hindrance(self) -> str:
         """A kernel without the module, where that is known: a container may not see its files."""
@@ -49,21 +44,15 @@ class Bridge(Veth):
         there = _MODULE.exists() or not found or any(found)
         return "" if there else "this kernel has no module bridge; use a kernel with CONFIG_BRIDGE"
 
-    def made(self, link: LinkPlan) -> str:
-        """The bridge: the names of the other devices begin with its own."""
-        return details_of(link).devices[0].removesuffix("a")
+    def add_middle(self, maker: devices.Maker, middle: str) -> None:
+        """The bridge."""
+        maker.add("bridge", middle, *_SILENT.items())
+        maker.start(middle)
 
-    def make(self, link: LinkPlan) -> None:
-        """Makes bridge and pairs, and has them carry packets."""
-        veth, bridge = details_of(link), self.made(link)
-        with devices.making(link.name, bridge, *veth.devices) as maker:
-            maker.add("bridge", bridge, *_SILENT.items())
-            maker.start(bridge)
-            for end, port in zip(veth.devices, veth.ports, strict=True):
-                maker.add_pair(end, port)
-                maker.start(end)
-                maker.start(port, master=devices.index_of(bridge))
-                maker.kernel.brport("set", index=devices.index_of(port), **dict(_PORT))
+    def start_port(self, maker: devices.Maker, port: str, middle: str) -> None:
+        """Makes it one of the bridge."""
+        maker.start(port, master=devices.index_of(middle))
+        maker.kernel.brport("set", index=devices.index_of(port), **dict(_PORT))
 
     def settle(self, link: LinkPlan) -> None:
         """Till both ports forward: before that the bridge drops what comes, and counts nothing."""
@@ -76,8 +65,7 @@ class Bridge(Veth):
 
     def remove(self, name: str) -> list[str]:
         """All of the five that are there."""
-        pairs = [("veth", f"{name}{end}") for end in "ab"]
-        return devices.remove([*pairs, ("bridge", name)])
+        return [*super().remove(name), *devices.remove([("bridge", name)])]
 
 
 def _state(port: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unis.errors import UnisError
 from unis.links import namespaces
+from unis.links.netlink import netlink
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -66,20 +67,18 @@ def _start(kernel: "IPRoute", link: str, device: str, **more: Any) -> None:
 @contextmanager
 def making(link: str, *devices: str) -> Iterator[Maker]:
     """Makes devices of a link. UnisError if that fails: then what was made is gone."""
-    from pyroute2 import IPRoute, NetlinkError
-
     made: list[tuple[str, str]] = []
     try:
-        with IPRoute() as kernel:
+        with netlink() as kernel:
             maker = Maker(kernel, link)
             made = maker.made
             yield maker
     except UnisError as error:
         left = remove(reversed(made))
         raise UnisError("; ".join([str(error), *left]), bad_input=False) from None
-    except (NetlinkError, OSError) as error:
+    except OSError as error:
         left = remove(reversed(made))
-        number = (error.code if isinstance(error, NetlinkError) else error.errno) or 0
+        number = error.errno or 0
         sentence = (
             f"link {link}: cannot make the kernel devices {' and '.join(devices)}: "
             f"{os.strerror(number)}{_mend(number, devices[0])}"
@@ -91,18 +90,17 @@ def place(link: str, device: str, namespace: str) -> None:
     """Moves a device of a link into a namespace, if it is in another one, and has it carry packets
     there: settings do not move along. UnisError if it cannot be.
     """
-    from pyroute2 import IPRoute, NetlinkError
 
     def is_there() -> bool:
-        with IPRoute() as kernel:
+        with netlink() as kernel:
             return bool(kernel.link_lookup(ifname=device, index=index_of(device)))
 
     def move(to: int) -> None:
-        with IPRoute() as kernel:
+        with netlink() as kernel:
             kernel.link("set", index=index_of(device), net_ns_fd=to)
 
     def start() -> None:
-        with IPRoute() as kernel:
+        with netlink() as kernel:
             _start(kernel, link, device)
 
     try:
@@ -114,12 +112,11 @@ def place(link: str, device: str, namespace: str) -> None:
                     namespaces.inside(before, partial(move, file.fileno()))
                 break
         namespaces.inside(namespace, start)
-    except (NetlinkError, OSError) as error:
-        number = (error.code if isinstance(error, NetlinkError) else error.errno) or 0
+    except OSError as error:
         where = namespace or "of UNiS"
         raise UnisError(
             f"link {link}: cannot move the kernel device {device} into the network namespace "
-            f"{where}: {os.strerror(number)}",
+            f"{where}: {os.strerror(error.errno or 0)}",
             bad_input=False,
         ) from None
 
@@ -146,33 +143,30 @@ def remove(devices: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _remove(devices: Iterable[tuple[str, str]]) -> list[str]:
-    from pyroute2 import IPRoute, NetlinkError
-
     problems: list[str] = []
-    with IPRoute() as kernel:
-        for kind, device in devices:
-            try:
+    for kind, device in devices:
+        try:
+            with netlink() as kernel:
                 # It has its number from the moment when it is made; an alias it gets later.
                 ours = kernel.link_lookup(ifname=device, kind=kind, index=index_of(device))
                 for index in ours:
                     kernel.link("del", index=index)
-            except (NetlinkError, OSError) as error:
-                problems.append(
-                    f"cannot remove the kernel device {device}: {error}; `ip link delete {device}`"
-                )
+        except OSError as error:
+            problems.append(
+                f"cannot remove the kernel device {device}: {error.strerror}; "
+                f"`ip link delete {device}`"
+            )
     return problems
 
 
 def detach_xdp(link: str, device: str) -> None:
     """Takes the BPF program off a device, if there is one. UnisError if that fails."""
-    from pyroute2 import IPRoute, NetlinkError
-
     try:
-        with IPRoute() as kernel:
+        with netlink() as kernel:
             kernel.link("set", index=index_of(device), xdp_fd=-1)
-    except (NetlinkError, OSError) as error:
+    except OSError as error:
         raise UnisError(
-            f"link {link}: cannot take the BPF program off {device}: {error}; "
+            f"link {link}: cannot take the BPF program off {device}: {error.strerror}; "
             f"`ip link set {device} xdp off`",
             bad_input=False,
         ) from None

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from unis.errors import UnisError
+from unis.links.netlink import netlink
 from unis.signals import blocked
 
 HERE = ""  # the one in which UNiS runs
-_PLACE = Path("/run/netns")
+PLACE = Path("/run/netns")
 _THIS_THREADS = Path("/proc/thread-self/ns/net")
 _PREFIX = "unis-"
 _CLONE_NEWNET = 0x40000000
@@ -26,7 +27,7 @@ _T = TypeVar("_T")
 def make(name: str) -> None:
     """Makes it, with its loopback device up. UnisError if it cannot be: then nothing is left."""
     sentence = f"cannot make the network namespace {name}"
-    path = _PLACE / name
+    path = PLACE / name
     if os.path.lexists(path):
         raise UnisError(
             f"{sentence}: it is there already, and not of this run; look at it with `ip netns "
@@ -46,7 +47,7 @@ def remove(name: str) -> list[str]:
     """Removes it if it is there and ours; a sentence if it cannot be. Processes and devices in it
     are gone before.
     """
-    path = _PLACE / name
+    path = PLACE / name
     try:
         if not path.exists() or not _is_ours(name):
             return []
@@ -63,14 +64,14 @@ def remove(name: str) -> list[str]:
 
 def ours() -> Iterator[str]:
     """Those that may be of a run, and can be entered."""
-    for path in sorted(_PLACE.glob(f"{_PREFIX}*")):
+    for path in sorted(PLACE.glob(f"{_PREFIX}*")):
         if os.path.ismount(path):  # that of Path is for folders only
             yield path.name
 
 
 def inside(name: str, work: Callable[[], _T]) -> _T:
     """What `work` returns, done in a namespace; OSError if there is none."""
-    return _in_thread(work, _PLACE / name) if name else work()
+    return _in_thread(work, PLACE / name) if name else work()
 
 
 def inside_that_of(pid: int, work: Callable[[], _T]) -> _T:
@@ -80,7 +81,7 @@ def inside_that_of(pid: int, work: Callable[[], _T]) -> _T:
 
 def file_of(name: str) -> Path:
     """What stands for a namespace, wherever it is opened."""
-    return _PLACE / name if name else Path("/proc/self/ns/net")
+    return PLACE / name if name else Path("/proc/self/ns/net")
 
 
 def enter(name: str) -> list[str]:
@@ -103,10 +104,8 @@ def _make(path: Path) -> None:
     """Made and mounted by one thread, which dies with us. A file of that name is a namespace with
     our mark, or empty.
     """
-    from pyroute2 import IPRoute
-
     _call("unshare", _CLONE_NEWNET)
-    with IPRoute() as kernel:
+    with netlink() as kernel:
         kernel.link("set", index=1, state="up", ifalias=_mark(path.name))
     path.touch(mode=0o444, exist_ok=False)
     try:
@@ -118,15 +117,14 @@ def _make(path: Path) -> None:
 
 def _is_ours(name: str) -> bool:
     """By the mark on its loopback device; or an empty file, of one that was killed meanwhile."""
-    from pyroute2 import IPRoute
 
     def marked() -> bool:
-        with IPRoute() as kernel:
+        with netlink() as kernel:
             (device,) = kernel.get_links(1)
             return bool(device.get("ifalias") == _mark(name))
 
-    if not os.path.ismount(_PLACE / name):
-        return (_PLACE / name).stat().st_size == 0
+    if not os.path.ismount(PLACE / name):
+        return (PLACE / name).stat().st_size == 0
     return inside(name, marked)
 
 
@@ -136,8 +134,8 @@ def _mark(name: str) -> str:
 
 def _share_place() -> None:
     """As `ip netns` does: what is mounted there comes and goes in all mount namespaces."""
-    _PLACE.mkdir(mode=0o755, exist_ok=True)
-    place = bytes(_PLACE)
+    PLACE.mkdir(mode=0o755, exist_ok=True)
+    place = bytes(PLACE)
     try:
         _call("mount", b"", place, b"none", _MS_SHARED | _MS_REC, None)
     except OSError as error:

@@ -7,12 +7,12 @@ Its userspace datapath: a process that receives and sends by packet sockets. Wha
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from unis.links import devices
-from unis.links.kind import LinkPlan, LinkSpec
-from unis.links.veth import Veth, VethPlan, details_of
+from unis.links.kind import LinkSpec
+from unis.links.switched import Switched
+from unis.links.veth import VethPlan
 from unis.v1 import engine_pb2 as pb
 
 FOLDER, PID_FILE = "ovs", "vswitchd.pid"
@@ -33,19 +33,15 @@ class OvsPlan(VethPlan):
         config.veth.switch_pid_file = str(self.pid_file)
 
 
-class Ovs(Veth):
-    """As a veth, but for what is between the devices of the two ends. Bridge and ports of Open
-    vSwitch go with its process.
-    """
+class Ovs(Switched):
+    """Bridge and ports of Open vSwitch go with its process."""
 
     name = "ovs"
 
     def details(self, spec: LinkSpec, number: int) -> OvsPlan:
-        """Other devices than those of other kinds by this name."""
-        base = devices.base_name(f"{spec.folder}/{spec.run}/{spec.name}/ovs")
-        ends, ports = ((f"{base}{a}", f"{base}{b}") for a, b in ("ab", "cd"))
-        veth = replace(super().details(spec, number), devices=ends, ports=ports)
-        return OvsPlan(**vars(veth), pid_file=spec.directory / FOLDER / PID_FILE)
+        """With the file that tells whose the ports are."""
+        pid_file = spec.directory / FOLDER / PID_FILE
+        return OvsPlan(**vars(super().details(spec, number)), pid_file=pid_file)
 
     def hindrance(self) -> str:
         """A program is missing."""
@@ -56,23 +52,6 @@ class Ovs(Veth):
             if missing
             else ""
         )
-
-    def made(self, link: LinkPlan) -> str:
-        """The bridge: the names of the devices begin with its own."""
-        return details_of(link).devices[0].removesuffix("a")
-
-    def make(self, link: LinkPlan) -> None:
-        """Makes the pairs, and has them carry packets."""
-        veth = details_of(link)
-        with devices.making(link.name, *veth.devices) as maker:
-            for end, port in zip(veth.devices, veth.ports, strict=True):
-                maker.add_pair(end, port)
-                maker.start(end)
-                maker.start(port)
-
-    def remove(self, name: str) -> list[str]:
-        """The pairs that are there."""
-        return devices.remove([("veth", f"{name}{end}") for end in "ab"])
 
 
 def find(name: str) -> Path | None:

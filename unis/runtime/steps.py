@@ -186,13 +186,19 @@ def remove_links(made: Collection[Made]) -> list[str]:
     problems: list[str] = []
     backwards = [*made][::-1]
     for kind, name in sorted(backwards, key=lambda one: one[0] == _NAMESPACE):
-        if kind == _NAMESPACE:
-            problems += namespaces.remove(name)
-        elif found := links.KINDS.get(kind):
-            problems += found.remove(name)
-        else:
-            problems.append(f"cannot remove {name}: this `unis` knows no kind of link `{kind}`")
+        try:
+            problems += _remove_made(kind, name)
+        except Exception as error:  # the others go all the same
+            problems.append(f"cannot remove {name}: {error!r}")
     return problems
+
+
+def _remove_made(kind: str, name: str) -> list[str]:
+    if kind == _NAMESPACE:
+        return namespaces.remove(name)
+    if found := links.KINDS.get(kind):
+        return found.remove(name)
+    return [f"cannot remove {name}: this `unis` knows no kind of link `{kind}`"]
 
 
 # ------------------------------------------------------------------ the engine
