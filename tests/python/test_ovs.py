@@ -1,5 +1,6 @@
 """Links that are bridges of Open vSwitch: their devices, and how its process runs."""
 
+import itertools
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +26,7 @@ from unis.links.veth import Veth
 from unis.plan.difference import difference
 from unis.plan.machine import Machine, OtherRun
 from unis.runtime import ovs
+from unis.runtime.errors import RunFailedError
 from unis.runtime.process import ProcessId
 from unis.runtime.state import FunctionProcess, RunState
 
@@ -220,3 +223,84 @@ def test_how_it_runs_is_what_the_kernel_says() -> None:
         "cpus": [0], "policy": "fifo", "priority": 3, "nice": 0,
     }  # fmt: skip
     assert ovs.observed(noted)["pid"] is None
+
+
+class Database:
+    """Of Open vSwitch, as its tools show and change it."""
+
+    def __init__(self) -> None:
+        self.bridges: list[str] = []
+        self.flows: list[str] = []
+        self.unusable: list[str] = []  # ports
+        self.late = False  # whether the next change is made, but told to have failed
+
+    def tool(self, _program: str, *words: str, said: str = "") -> str:
+        if "list-br" in words:
+            return "\n".join(self.bridges)
+        if "find" in words:
+            return "".join(f'{port},"no such device, or worse"\n' for port in self.unusable)
+        if said:
+            self.flows.append(words[2])
+            return ""
+        for word, name in itertools.pairwise(words):
+            if word == "add-br" and name not in self.bridges:
+                self.bridges.append(name)
+            if word == "del-br":
+                self.bridges.remove(name)
+        if self.late:
+            self.late = False
+            raise RunFailedError("ovs-vsctl: timed out")
+        return ""
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Database:
+    found = Database()
+    monkeypatch.setattr(ovs.SwitchProcesses, "_tool", lambda _self, *w, **k: found.tool(*w, **k))
+    return found
+
+
+def switch_in(folder: Path) -> ovs.SwitchProcesses:
+    directory = SimpleNamespace(links=folder, path=folder)
+    return ovs.SwitchProcesses(SimpleNamespace(directory=directory))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_what_a_change_that_failed_has_left_is_no_later_changes_fault(
+    tmp_path: Path, database: Database, late: bool
+) -> None:
+    """Its tool may fail though the change was made, or a port of it cannot be used."""
+    one, both = (
+        planned(small(links=[{"from": a, "to": b, "kind": "ovs"} for a, b in ends]))
+        for ends in (ENDS[:1], ENDS[:2])
+    )
+    switch = switch_in(tmp_path)
+    switch._join(one, only=False)
+    (first,) = database.bridges
+    database.late = late
+    unusable = [port for link in both.links for port in getattr(link.details, "ports", ())][2]
+    database.unusable = [] if late else [unusable]
+    reason = "timed out" if late else f"cannot use {unusable}: no such device, or worse;"
+    with pytest.raises(RunFailedError, match=reason):
+        switch._join(both, only=False)
+    assert len(database.bridges) == 2
+    switch._join(one, only=False)
+    switch._join(one, only=True)  # the way back
+    assert database.bridges == [first]
+    database.unusable = ["of-another-link"]
+    switch._join(both, only=False)
+    assert len({*database.flows}) == len(database.bridges) == 2
+
+
+@pytest.mark.system
+def test_a_class_that_the_file_no_longer_states_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_root()
+    switch = switch_in(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(switch, "_children", [SimpleNamespace(process=process)])
+        for kernel, nice in (({"policy": "other", "nice": 7}, 7), ({"policy": "other"}, 0)):
+            switch._settle(planned(on_ovs(ovs={"cpu": 0, "kernel": kernel}), TWO_CPUS))
+            assert os.getpriority(os.PRIO_PROCESS, process.pid) == nice
+        process.kill()

@@ -8,6 +8,7 @@ without the tap devices that `netdev` would make, under names that only one proc
 from __future__ import annotations
 
 import contextlib
+import csv
 import math
 import os
 import subprocess
@@ -50,7 +51,7 @@ def follow(run: Run, plan: Plan) -> None:
 
 
 def leave(run: Run, plan: Plan) -> None:
-    """What no link of `plan` needs goes; what it needs has the settings that the plan says."""
+    """Ends what no link of `plan` needs, and gives what stays the settings of the plan."""
     if run.ovs is None:
         return
     try:
@@ -72,14 +73,14 @@ class SwitchProcesses:
         self.due = math.inf  # when it is started again (monotonic)
         self._children: list[Child] = []  # the database's first
         self._plan: Plan | None = None
-        self._bridges: set[str] = set()
+        self._bridges: set[str] = set()  # that carry packets
         self._folder = run.directory.links / FOLDER
         self._log = run.directory.path / "ovs.log"
         self._backoff = Backoff()
         self._since = 0.0
 
     def follow(self, plan: Plan, *, only: bool = False) -> None:
-        """Has a bridge for each link of the plan; with `only` no others. LaunchError."""
+        """Makes a bridge for each link of the plan; with `only` removes all others. LaunchError."""
         self._plan = plan
         if math.isfinite(self.due):  # it comes again, and then so
             return
@@ -169,7 +170,7 @@ class SwitchProcesses:
         self._spawn(_SERVER, "conf.db", "--remote=punix:db.sock", "--unixctl=db.ctl")
         self._wait_for("db.sock")
         self._tool("ovs-vsctl", "--no-wait", *_DATABASE, "init")
-        # Of a kernel's datapath, if it has one, it must not know.
+        # It must not use the kernel's datapath, where there is one.
         own = (
             "--enable-dummy",
             "--disable-system",
@@ -238,7 +239,9 @@ class SwitchProcesses:
             for link in plan.links
             if link.kind == "ovs"
         }
-        gone = self._bridges - {*wanted} if only else set()
+        # Also what a call that failed has left.
+        there = self._tool("ovs-vsctl", *_DATABASE, "list-br").split() if only else []
+        gone = {*there} - {*wanted}
         new = [(name, ports) for name, ports in wanted.items() if name not in self._bridges]
         words = [word for name in gone for word in ("--", "--if-exists", "del-br", name)]
         for name, ports in new:
@@ -251,19 +254,9 @@ class SwitchProcesses:
             return
         self._tool("ovs-vsctl", *_DATABASE, *words)
         self._bridges -= gone
-        failed = self._tool(
-            "ovs-vsctl",
-            *_DATABASE,
-            "--bare",
-            "--columns=name,error",
-            "find",
-            "Interface",
-            "ofport=-1",
-        )
-        if failed.strip():
-            raise RunFailedError(
-                f"Open vSwitch cannot use {' '.join(failed.split())}; see {self._log}"
-            )
+        asked = {port for _, ports in new for port in ports}
+        if failed := [": ".join(row) for row in self._without_number() if row[0] in asked]:
+            raise RunFailedError(f"Open vSwitch cannot use {', '.join(failed)}; see {self._log}")
         for name, _ in new:
             # What comes at one port leaves by the other; it learns nothing.
             self._tool(
@@ -275,6 +268,12 @@ class SwitchProcesses:
                 said=_FLOWS,
             )
             self._bridges.add(name)
+
+    def _without_number(self) -> list[list[str]]:
+        """The ports that it cannot use, each with its reason."""
+        table = ("--format=csv", "--no-headings", "--columns=name,error")
+        found = self._tool("ovs-vsctl", *_DATABASE, *table, "find", "Interface", "ofport=-1")
+        return list(csv.reader(found.splitlines()))
 
     # ------------------------------------------------------------------ CPU and class
 
@@ -294,8 +293,7 @@ class SwitchProcesses:
                 if main:
                     param = os.sched_param(priority if kernel.policy in _REAL_TIME else 0)
                     os.sched_setscheduler(thread, policy | os.SCHED_RESET_ON_FORK, param)
-                    if kernel.nice is not None:
-                        os.setpriority(os.PRIO_PROCESS, thread, kernel.nice)
+                    os.setpriority(os.PRIO_PROCESS, thread, kernel.nice or 0)
         except ProcessLookupError:  # a thread that has ended
             return
         except OSError as error:
