@@ -3,12 +3,17 @@
 import os
 import socket
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.attached import namespace
 from tests.needs import need
+from unis.runtime import memifs, sockets
 from unis.runtime.attached import ports_of
+from unis.runtime.doctor.kernel import packet_sockets
 from unis.runtime.errors import LaunchError
 from unis.runtime.sockets import find_interface, interfaces
 
@@ -17,6 +22,7 @@ pytestmark = pytest.mark.system  # needs root
 _PACKET, _VERSION, _RX_RING, _TX_RING = 263, 10, 5, 13
 _V2, _V3 = 1, 2
 _ALL = 3  # protocols
+_UNUSED_FAMILY = 40
 
 
 @pytest.fixture
@@ -88,3 +94,76 @@ def test_what_is_not_there_is_told_with_what_is(packets: socket.socket) -> None:
 def test_a_program_without_sockets_is_told_what_to_do() -> None:
     with pytest.raises(LaunchError, match=r"has no packet socket on lo; it has none: start it wit"):
         find_interface(os.getpid(), "lo")
+
+
+# ------------------------------------------------------------------ what is not found
+
+
+@pytest.fixture
+def _without_diag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a kernel answers that has nobody for a family of sockets."""
+    need(os.geteuid() == 0, "needs root")
+    monkeypatch.setattr(socket, "AF_PACKET", _UNUSED_FAMILY)
+
+
+@pytest.mark.usefixtures("_without_diag")
+def test_a_kernel_that_does_not_tell_of_packet_sockets_is_told() -> None:
+    for looked in (interfaces, ports_of, lambda pid: find_interface(pid, "lo")):
+        with pytest.raises(LaunchError, match=r"CONFIG_PACKET_DIAG; `modprobe af_packet_diag`"):
+            looked(os.getpid())
+    found = packet_sockets()
+    assert (found.found, found.mend) == (
+        "this kernel lacks CONFIG_PACKET_DIAG",
+        "modprobe af_packet_diag",
+    )
+
+
+@pytest.mark.usefixtures("_without_diag")
+def test_memifs_are_found_there_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memifs, "count", lambda _pid: 2)
+    assert ports_of(os.getpid()) == ["memif:0", "memif:1"]
+
+
+def test_the_doctor_finds_that_the_kernel_tells_of_packet_sockets() -> None:
+    assert packet_sockets().found == "the kernel tells whose they are"
+
+
+_XDP = """
+import socket
+with socket.socket(44, socket.SOCK_RAW):
+    print("open", flush=True)
+    input()
+"""
+
+
+def test_a_program_on_af_xdp_is_told_that_its_ports_are_not_found() -> None:
+    need(os.geteuid() == 0, "needs root")
+    words = "its ports are AF_XDP sockets, which `unis attach` does not find yet"
+    with subprocess.Popen(
+        [sys.executable, "-c", _XDP], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        need(program.stdout.readline() == b"open\n", "needs a kernel with AF_XDP")
+        with pytest.raises(LaunchError, match=f"^process {program.pid} cannot be .*: {words}$"):
+            ports_of(program.pid)
+        with pytest.raises(LaunchError, match=f"has no packet socket on lo; {words}"):
+            find_interface(program.pid, "lo")
+        program.communicate(b"\n")
+
+
+def test_of_others_veths_no_peer_is_looked_for(
+    packets: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host of containers has hundreds."""
+    del packets
+    asked: list[int] = []
+    monkeypatch.setattr(sockets, "_numbered", asked.append)
+    with namespace(("near", "far")) as name:
+        subprocess.run(
+            ["ip", "-n", name, "link", "set", "far", "netns", str(os.getpid())], check=True
+        )
+        try:
+            assert {one.name for one in interfaces(os.getpid())} >= {"lo", "far"}
+            assert asked == []
+        finally:
+            subprocess.run(["ip", "link", "delete", "far"], check=True)

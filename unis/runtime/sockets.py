@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unis.links import namespaces
+from unis.links.netlink import netlink
 from unis.plan.attached import Device, PacketEnd, PacketSocket
 from unis.runtime.errors import LaunchError
-from unis.runtime.open_files import sockets_of
+from unis.runtime.open_files import open_files, sockets_of
 from unis.runtime.process import all_pids
 
-_NAMED = Path("/run/netns")
 # Of the kernel's netlink.
 _REQUEST, _DUMP, _ERROR, _DONE = 0x1, 0x301, 2, 3
 _SOCK_DIAG, _BY_FAMILY, _ALL = 4, 20, 0xFFFFFFFF
@@ -25,7 +25,14 @@ _SHOW_INFO_AND_RINGS = 0x1 | 0x4
 _INFO, _RX_RING, _TX_RING = 0, 2, 3
 _GET_NSID, _FD, _NSID = 90, 3, 1
 _TPACKET_V2 = 1
+_PROTOCOL = "system.sockprotoname"  # of a socket
 _MOST_BYTES = 1 << 16
+
+XDP_PORTS = "its ports are AF_XDP sockets, which `unis attach` does not find yet"
+
+
+class NotToldError(LaunchError):
+    """The kernel does not tell of packet sockets."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +81,15 @@ def find_interface(pid: int, name: str) -> PacketEnd:
     """
     found = {interface.name: interface for interface in interfaces(pid)}
     used = [one.name for one in found.values() if one.sockets]
-    has = f"it has them on {' and '.join(used)}" if used else (
-        f"it has none: start it with --vdev=net_af_packet0,iface={name}, or attach it by memifs or "
-        "rings"
-    )  # fmt: skip
+    if used:
+        has = f"it has them on {' and '.join(used)}"
+    elif has_xdp(pid):
+        has = f"{XDP_PORTS}: start it with --vdev=net_af_packet0,iface={name}"
+    else:
+        has = (
+            f"it has none: start it with --vdev=net_af_packet0,iface={name}, or attach it by "
+            "memifs or rings"
+        )
     if name not in found:
         raise LaunchError(
             f"there is no interface `{name}` in the network namespace of process {pid}; of packet "
@@ -107,19 +119,26 @@ def interfaces(pid: int) -> list[Interface]:
 
 
 def _interfaces(namespace: int, own: set[int]) -> Iterator[Interface]:
-    from pyroute2 import IPRoute
-
     seen = [found for found in _packet_sockets() if found.inode in own]
-    with IPRoute() as kernel:
+    with netlink() as kernel:
         for link in kernel.get_links():
             index = link["index"]
+            on_it = tuple(found for found in seen if found.index == index)
             peer = None
-            if link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth":
+            if on_it and link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth":
                 number = link.get_attr("IFLA_LINK_NETNSID")
                 there = namespace if number is None else _numbered(number)
                 peer = Device(there, link.get_attr("IFLA_LINK")) if there else None
-            on_it = tuple(found for found in seen if found.index == index)
             yield Interface(link.get_attr("IFLA_IFNAME"), index, peer, on_it)
+
+
+def has_xdp(pid: int) -> bool:
+    """Whether it has AF_XDP sockets, as ports of net_af_xdp are."""
+    for path, target in open_files(pid):
+        with contextlib.suppress(OSError):
+            if target.startswith("socket:") and os.getxattr(path, _PROTOCOL) == b"XDP\0":
+                return True
+    return False
 
 
 def _namespace(pid: int) -> int:
@@ -129,7 +148,7 @@ def _namespace(pid: int) -> int:
 def _numbered(number: int) -> int | None:
     """The network namespace that has this number in ours; None: no process is in it."""
     looked: set[int] = set()
-    named = list(_NAMED.iterdir()) if _NAMED.is_dir() else []
+    named = list(namespaces.PLACE.iterdir()) if namespaces.PLACE.is_dir() else []
     for path in [*named, *(Path(f"/proc/{pid}/ns/net") for pid in all_pids())]:
         with contextlib.suppress(OSError):
             inode = path.stat().st_ino
@@ -152,7 +171,7 @@ def _number_of(namespace: int) -> int | None:
 def _packet_sockets() -> Iterator[_SeenSocket]:
     """Those that receive, and are bound to an interface."""
     question = struct.pack("=BBHIIII", socket.AF_PACKET, 0, 0, 0, _SHOW_INFO_AND_RINGS, _ALL, _ALL)
-    for answer in _ask(_SOCK_DIAG, _BY_FAMILY, _DUMP, question):
+    for answer in _answers_of_diag(question):
         _, _, protocol, inode = struct.unpack_from("=BBHI", answer)
         told = _attributes(answer[16:])
         index, version = struct.unpack_from("=II", told[_INFO])
@@ -164,7 +183,25 @@ def _packet_sockets() -> Iterator[_SeenSocket]:
             yield _SeenSocket(inode, index, version, receiving, sending)
 
 
+def lacks() -> str:
+    """Why packet sockets cannot be found here, and what mends that; empty: they can."""
+    try:
+        list(_packet_sockets())
+    except (LaunchError, OSError) as error:
+        return str(error)
+    return ""
+
+
 # ------------------------------------------------------------------ netlink
+
+
+def _answers_of_diag(question: bytes) -> Iterator[bytes]:
+    try:
+        yield from _ask(_SOCK_DIAG, _BY_FAMILY, _DUMP, question)
+    except FileNotFoundError:  # what the kernel answers for a family that nobody serves
+        raise NotToldError(
+            "this kernel lacks CONFIG_PACKET_DIAG; `modprobe af_packet_diag`"
+        ) from None
 
 
 def _ask(family: int, kind: int, flags: int, question: bytes) -> Iterator[bytes]:

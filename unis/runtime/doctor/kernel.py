@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unis import built
 from unis.links import namespaces
-from unis.runtime import cgroup, hugepages
+from unis.runtime import cgroup, hugepages, sockets
 from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
 from unis.runtime.errors import as_root
 
@@ -177,6 +177,15 @@ def network_namespaces() -> Finding:
         return fine("namespaces", "functions can have network namespaces of their own")
     mend = as_root() if os.geteuid() else ""
     return note("namespaces", lacking, "functions with `namespace: own` do not start", mend)
+
+
+def packet_sockets() -> Finding:
+    """Does the kernel tell of other programs' packet sockets?"""
+    if not (lacking := sockets.lacks()):
+        return fine("packet sockets", "the kernel tells whose they are")
+    found, _, mend = lacking.partition("; ")
+    meaning = "`unis attach` does not find the interfaces of a program; memifs and rings it does"
+    return note("packet sockets", found, meaning, mend.strip("`"))
 
 
 def run_group() -> Finding:
