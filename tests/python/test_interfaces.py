@@ -71,7 +71,7 @@ def test_an_address_is_told_with_what_ends_it(looked: Look) -> None:
         ([], "eth9", "there is no interface eth9 here: `ip link`"),
         (["link set eth1 down"], "eth1", "it is down; `ip link set eth1 up`"),
         (["link add name br0 type bridge", "link set eth1 master br0"], "eth1",
-         "goes to br0, of which it is a port; .*`ip link set eth1 nomaster`"),
+         "it is a port of br0, which gets what comes there; .*`ip link set eth1 nomaster`"),
         ([], "lo", "it is the loopback device"),
         ([f"link add name {OURS} index {devices.index_of(OURS)} type veth"], OURS,
          "it is a device of UNiS"),

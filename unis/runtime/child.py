@@ -82,17 +82,17 @@ class Child:
         sentence = f"{self.what} (pid {self.process.pid}) {self.ended()}"
         if self.relay:  # what the program has left running may keep its terminal
             self.relay.join(_RELAY_SECONDS)
-        return sentence + self.end_of_log(advised=not self.offloads)
+        return sentence + self.end_of_log(advise_offloads=not self.offloads)
 
-    def end_of_log(self, *, advised: bool = False) -> str:
+    def end_of_log(self, *, advise_offloads: bool = False) -> str:
         """The last lines of its log after a semicolon, with advice if we have some; or nothing."""
         lines = last_lines(self.log, since=self.log_start)
         last = last_lines(self.log, _ADVISED_LINES, since=self.log_start)
-        advice = _advice(last, offloads=not advised)
+        advice = _advice(last, advise_offloads=advise_offloads)
         return f"{advice}; the end of {self.log}:\n{lines}" if lines else ""
 
 
-def _advice(lines: str, *, offloads: bool) -> str:
+def _advice(lines: str, *, advise_offloads: bool) -> str:
     """What to do about the last words of a program, where we know; begins with a comma."""
     refused = _REFUSED_OFFLOADS.search(lines)
     if _REFUSED_SOCKET in lines:
@@ -100,7 +100,8 @@ def _advice(lines: str, *, offloads: bool) -> str:
             ", which may have too few packet buffers: each port of net_af_xdp holds 2048, and "
             "needs more to work with"
         )
-    if refused and not offloads and not int(refused[1], 16) & ~int(refused[2], 16) & ~_RX_CHECKSUM:
+    unmet = int(refused[1], 16) & ~int(refused[2], 16) if refused else 0
+    if advise_offloads and refused and not unmet & ~_RX_CHECKSUM:
         return ", for its ports do not check checksums: give it offloads: [rx-checksum]"
     return ""
 

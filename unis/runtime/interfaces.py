@@ -53,7 +53,7 @@ def _unfit(kernel: Any, name: str, link: Any) -> str:
         (above,) = kernel.get_links(master)
         whose = above.get_attr("IFLA_IFNAME")
         return (
-            f"what comes there goes to {whose}, of which it is a port; name another, or "
+            f"it is a port of {whose}, which gets what comes there; name another, or "
             f"`ip link set {name} nomaster`"
         )
     return "" if link["flags"] & _UP else f"it is down; `ip link set {name} up`"
