@@ -72,6 +72,11 @@ def up(machine: Machine, victim: str, point: str, file: Path | None = None) -> i
     return done.returncode
 
 
+def assert_was_killed(machine: Machine, victim: str) -> None:
+    """Else the point was never reached, and the test says nothing."""
+    assert (machine.directory / "killed").read_text() == victim
+
+
 def assert_nothing_stays(machine: Machine, before: dict[str, object]) -> None:
     def undone() -> bool:
         state = run_directory(machine.name).read()
@@ -86,6 +91,7 @@ def assert_nothing_stays(machine: Machine, before: dict[str, object]) -> None:
 def test_while_it_comes_up(machine: Machine, victim: str, point: str) -> None:
     before = network()
     assert up(machine, victim, point) == 1
+    assert_was_killed(machine, victim)
     assert_nothing_stays(machine, before)
 
 
@@ -106,6 +112,7 @@ def test_while_a_change_is_applied(machine: Machine, victim: str, point: str) ->
     before = network()
     assert up(machine, victim, point) == 0
     machine.unis("apply", str(chain(machine, "a", "c", host="b")), codes=(0, 1))
+    assert_was_killed(machine, victim)
     assert_nothing_stays(machine, before)
 
 
@@ -114,7 +121,7 @@ def test_while_it_goes_down(machine: Machine, victim: str, point: str) -> None:
     before = network()
     assert up(machine, victim, point) == 0
     machine.unis("down", machine.name, codes=(0, 1))
-    assert (machine.directory / "killed").read_text() == victim
+    assert_was_killed(machine, victim)
     assert_nothing_stays(machine, before)
 
 
@@ -135,5 +142,6 @@ def test_where_nobody_is_left_the_next_run_cleans_up(machine: Machine) -> None:
 def test_where_there_is_no_guard_yet_a_later_command_cleans_up(machine: Machine) -> None:
     before = network()
     assert up(machine, "launcher", "unis.runtime.steps:appending") == 1
+    assert_was_killed(machine, "launcher")
     machine.unis("down", machine.name)
     assert_nothing_stays(machine, before)

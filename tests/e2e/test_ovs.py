@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Machine, macswap
-from tests.e2e.test_crash_points import assert_nothing_stays
+from tests.e2e.test_crash_points import assert_nothing_stays, assert_was_killed
 from tests.e2e.test_crash_points import up as killed
 from tests.e2e.test_namespaces import network
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
@@ -164,20 +164,47 @@ def test_both_plans_and_their_change_while_it_runs(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    "point",
+    ("victim", "point"),
     [
-        "_spawn",
-        "_spawn#2",  # the database runs
-        "_wait_for#2",  # both run, and are not noted
-        "_join",
-        "_settle",
+        ("launcher", "_spawn"),
+        ("launcher", "_spawn#2"),  # the database runs
+        ("launcher", "_wait_for#2"),  # both run, and are not noted
+        ("launcher", "_join"),
+        ("guard", "_join"),
+        ("launcher", "_tool#2@add-flows"),  # of two bridges one has none
+        ("launcher", "_settle"),
     ],
 )
-def test_killed_while_it_starts_it_leaves_nothing(machine: Machine, point: str) -> None:
+def test_killed_while_it_starts_it_leaves_nothing(
+    machine: Machine, victim: str, point: str
+) -> None:
     before = network()
     functions = {"a": macswap(restart="on-failure")}
     file = machine.chain_file(functions, links=on_ovs("a"), traffic=TRAFFIC)
-    assert killed(machine, "launcher", f"unis.runtime.ovs:SwitchProcesses.{point}", file) == 1
+    assert killed(machine, victim, f"unis.runtime.ovs:SwitchProcesses.{point}", file) == 1
+    assert_was_killed(machine, victim)
+    assert_nothing_stays(machine, before)
+    machine.wait_for(lambda: databases_of(machine) == [], "a database is left")
+
+
+@pytest.mark.parametrize(
+    ("victim", "point"),
+    [
+        ("unisd", "SwitchProcesses._join#2"),
+        ("launcher", "SwitchProcesses._tool#3@add-flows"),  # the new bridge has none
+        ("launcher", "leave"),
+    ],
+)
+def test_killed_while_a_change_is_applied_it_leaves_nothing(
+    machine: Machine, victim: str, point: str
+) -> None:
+    before = network()
+    file = machine.chain_file({"a": macswap()}, links=on_ovs("a"), traffic=TRAFFIC)
+    assert killed(machine, victim, f"unis.runtime.ovs:{point}", file) == 0
+    more = {name: macswap() for name in "ab"}
+    file = machine.chain_file(more, links=on_ovs("a", "b"), traffic=TRAFFIC)
+    machine.unis("apply", str(file), codes=(0, 1))
+    assert_was_killed(machine, victim)
     assert_nothing_stays(machine, before)
     machine.wait_for(lambda: databases_of(machine) == [], "a database is left")
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_crash_points import assert_nothing_stays, assert_was_killed
+from tests.e2e.test_crash_points import up as killed
+from tests.e2e.test_namespaces import network
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from tests.e2e.test_veth import assert_come_back, assert_ends_clean, on_links
 from tests.e2e.third_party import a_testpmd
@@ -86,3 +89,20 @@ def test_it_is_of_one_chain_with_a_veth_and_a_memif(machine: Machine) -> None:
     machine.up(machine.chain_file(functions, links=links, traffic=traffic))
     assert_delivers_more_than(machine, 5000)
     assert_lost_by_the_kernel_alone(machine.exact_account())
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "unis.links.devices:detach_xdp#2",  # before a function starts on its device
+        "unis.runtime.run:Run.attach",  # its sockets are bound
+    ],
+)
+def test_a_launcher_that_is_killed_leaves_nothing(machine: Machine, point: str) -> None:
+    before = network()
+    functions = {name: macswap() for name in "ab"}
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "20kpps"}
+    file = machine.chain_file(functions, links=on_xdps("a", "b"), traffic=traffic)
+    assert killed(machine, "launcher", point, file) == 1
+    assert_was_killed(machine, "launcher")
+    assert_nothing_stays(machine, before)
