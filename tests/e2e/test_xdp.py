@@ -1,5 +1,6 @@
 """Chains on AF_XDP sockets: what the kernel drops there is told, and no device is left."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.e2e.test_namespaces import network
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from tests.e2e.test_veth import assert_come_back, assert_ends_clean, on_links
 from tests.e2e.third_party import a_testpmd
+from tests.needs import need
 from unis import built
 from unis.runtime.directory import run_directory
 
@@ -106,3 +108,18 @@ def test_a_launcher_that_is_killed_leaves_nothing(machine: Machine, point: str) 
     assert killed(machine, "launcher", point, file) == 1
     assert_was_killed(machine, "launcher")
     assert_nothing_stays(machine, before)
+
+
+def test_functions_in_containers_have_such_ports(machine: Machine) -> None:
+    need(shutil.which("crun") is not None, "needs crun: apt-get install crun")
+    functions = {
+        "a": macswap(container={}, restart="on-failure"),
+        "b": macswap(container={}, user="nobody"),
+    }
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "30kpps"}
+    machine.up(machine.chain_file(functions, links=on_xdps("a", "b"), traffic=traffic))
+    assert_delivers_more_than(machine, 1000)
+    assert_come_back(machine, "a")
+    assert_whole(machine.exact_account())
+    machine.down()
+    machine.assert_clean()
