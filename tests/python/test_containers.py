@@ -1,5 +1,6 @@
 """Containers: what is planned, what crun is told, what an image is, what is made of it."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -288,6 +289,40 @@ def test_a_damaged_layer_is_not_used(tmp_path: Path) -> None:
     into.mkdir()
     with pytest.raises(ImageError, match="another digest"):
         unpack(image, into)
+
+
+def test_a_layer_may_have_several_members_of_gzip(tmp_path: Path) -> None:
+    plain = gzip.decompress(packed([("a", "x"), ("b", "x")]))
+    data = b"".join(gzip.compress(plain[at : at + 512]) for at in range(0, len(plain), 512))
+    blob = tmp_path / hashlib.sha256(data).hexdigest()
+    blob.write_bytes(data)
+    into = tmp_path / "root"
+    into.mkdir()
+    unpack(Image(tmp_path, layers=(blob,)), into)
+    assert {path.name for path in into.iterdir()} == {"a", "b"}
+    blob.write_bytes(data[:-1] + b"x")
+    with pytest.raises(ImageError, match="damaged"):
+        unpack(Image(tmp_path, layers=(blob,)), into)
+
+
+@pytest.mark.parametrize("part", ["config", "manifest", "index"])
+def test_what_describes_an_image_has_its_digest(tmp_path: Path, part: str) -> None:
+    """Else one image could take another's place among those that are unpacked."""
+    folder = layout(tmp_path / "i", [("b/p", "x")])
+    index = json.loads((folder / "index.json").read_text())
+    blobs = folder / "blobs" / "sha256"
+    manifest = blobs / index["manifests"][0]["digest"].partition(":")[2]
+    config = blobs / json.loads(manifest.read_text())["config"]["digest"].partition(":")[2]
+    if part == "index":
+        other = blobs / ("0" * 64)
+        other.write_bytes(manifest.read_bytes())
+        index["manifests"][0]["digest"] = f"sha256:{other.name}"
+        (folder / "index.json").write_text(json.dumps(index))
+    else:
+        spoilt = config if part == "config" else manifest
+        spoilt.write_text(spoilt.read_text() + " ")
+    with pytest.raises(ImageError, match="is damaged: its content has another digest"):
+        open_image(folder)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Images: a folder with a root file system, or with an image layout of the OCI."""
 
 import functools
+import gzip
 import hashlib
+import io
 import json
 import os
 import platform
@@ -10,10 +12,11 @@ import shutil
 import stat
 import struct
 import tarfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from unis.container.bundle import PATH
 from unis.container.model import ImageError
@@ -25,6 +28,7 @@ _LAYERS = tuple(f"application/vnd.oci.image.layer.v1.tar{end}" for end in ("", "
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _MOST_LINKS = 40  # on the way to a file, as the kernel allows
 _PIECE = 1 << 20
+_GZIP = b"\x1f\x8b"  # with which it begins
 _HINT = (
     "name a folder with an OCI image layout, as `unis image` makes it, or with a root file system"
 )
@@ -100,13 +104,22 @@ def other_architecture(image: Image, program: Path) -> str:
 def unpack(image: Image, into: Path) -> None:
     """Makes the root file system of a layout; `into` is there, and empty. ImageError, OSError."""
     for blob in image.layers:
-        _check(blob)
-        try:
-            with tarfile.open(blob, "r:*") as layer:
-                for member in layer:
-                    _put(layer, member, into)
-        except (tarfile.TarError, EOFError) as error:
-            raise ImageError(f"layer {blob} is damaged: {error}") from None
+        with blob.open("rb") as file:
+            packed = file.read(2) == _GZIP
+            file.seek(0)
+            # What is unpacked is what is hashed: the file may change meanwhile.
+            stream = _Hashed(file)
+            # Not tarfile's own gzip: of a stream it reads the first member only.
+            plain = gzip.GzipFile(fileobj=stream) if packed else stream
+            try:
+                with tarfile.open(blob.name, "r|", plain) as layer:
+                    for member in layer:
+                        _put(layer, member, into)
+            except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ImageError(f"layer {blob} is damaged: {error}") from None
+            while stream.read(_PIECE):
+                pass
+        _check(blob, stream.digest.hexdigest())
 
 
 # ------------------------------------------------------------------ image layouts
@@ -146,7 +159,10 @@ def _of_layout(folder: Path) -> Image:
 
 
 def _json(folder: Path, digest: str) -> Any:
-    return json.loads(_blob(folder, digest).read_text())
+    blob = _blob(folder, digest)
+    data = blob.read_bytes()
+    _check(blob, hashlib.sha256(data).hexdigest())
+    return json.loads(data)
 
 
 def _blob(folder: Path, digest: str) -> Path:
@@ -156,13 +172,22 @@ def _blob(folder: Path, digest: str) -> Path:
     return folder / "blobs" / algorithm / number
 
 
-def _check(blob: Path) -> None:
-    digest = hashlib.sha256()
-    with blob.open("rb") as stream:
-        while piece := stream.read(_PIECE):
-            digest.update(piece)
-    if digest.hexdigest() != blob.name:
-        raise ImageError(f"layer {blob} is damaged: its content has another digest")
+def _check(blob: Path, digest: str) -> None:
+    if digest != blob.name:
+        raise ImageError(f"{blob} is damaged: its content has another digest")
+
+
+class _Hashed(io.RawIOBase):
+    """A stream, and the digest of what was read of it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.digest.update(data)
+        return data
 
 
 # ------------------------------------------------------------------ layers become folders
