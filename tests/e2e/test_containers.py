@@ -14,6 +14,8 @@ from tests.needs import need
 from unis import built
 from unis.runtime.directory import base_directory, run_directory
 from unis.runtime.folders import folders_directory, port_plugin
+from unis.runtime.orphans import FUNCTION_MARK, mark_of
+from unis.runtime.process import marked
 
 EXAMPLE = built.clone() / "examples" / "container.yaml"
 NAMESPACES = ["pid", "mnt", "ipc", "uts", "cgroup"]
@@ -110,6 +112,31 @@ def test_one_that_is_killed_comes_back(machine: Machine) -> None:
         assert is_contained(machine.pid_of(victim))
     assert_delivers_more_than(machine, delivered(machine.ps()) + 5000)
     assert_whole(machine.exact_account())
+    machine.down()
+    assert_nothing_left(machine)
+
+
+def test_a_restart_that_fails_leaves_no_second_container(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where crun has started the function, and names another process."""
+    spoil, wrapper = machine.directory / "spoil", machine.directory / "bin" / "crun"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f"""#!/bin/sh
+{shutil.which("crun")} "$@" || exit
+rm {spoil} 2>/dev/null || exit 0
+for word; do case $word in --pid-file=*) echo 1 > "${{word#*=}}";; esac; done
+""")
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    machine.up(machine.chain_file({"a": macswap(container={}, restart="on-failure")}))
+    spoil.touch()
+    kill_and_await(machine, "a")
+    assert not spoil.exists()
+    state = run_directory(machine.name).read()
+    assert state
+    found = marked(FUNCTION_MARK, mark_of(state.run_id, "a"))
+    assert [process.pid for process in found] == [machine.pid_of("a")]
     machine.down()
     assert_nothing_left(machine)
 

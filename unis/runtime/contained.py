@@ -7,6 +7,7 @@ Its namespaces, and what is mounted in them, go with it; what stays is files in 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -30,6 +31,7 @@ from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import locked, remove_tree, written
 from unis.runtime.orphans import FUNCTION_MARK, Orphan, adopted
 from unis.runtime.privileges import Rights, account_of
+from unis.runtime.process import end, marked
 from unis.runtime.state import RUN_MARK
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from unis.runtime.directory import RunDirectory
 
 _CRUN_SECONDS = 20.0  # for what takes 30 ms
+_GENERATIONS = 8  # of processes, each forked by the one before
 _PARTING_SECONDS = 5.0  # till what crun forked in between has ended too
 _CGROUPS = Path("/sys/fs/cgroup")
 # It refuses machines with both versions of cgroups where version 2 has a controller. So it sees
@@ -89,18 +92,48 @@ def start(
     what = f"function {function.name}"
     made = child.start(what, command, log, marks[RUN_MARK], leaf=leaf)
     try:
-        code = made.process.wait(_CRUN_SECONDS)
-    except subprocess.TimeoutExpired:
-        made.process.kill() if isinstance(made.process, subprocess.Popen) else None
-        raise RunFailedError(f"crun did not start {what} within {_CRUN_SECONDS:g} s") from None
-    if code:
-        raise RunFailedError(f"crun cannot start {what}{made.end_of_log()}", bad_input=True)
-    pid = int(pid_file.read_text())
-    if not adopted(pid, _PARTING_SECONDS):
-        raise RunFailedError(f"process {pid} of {what} did not become a child of UNiS")
+        pid = _started(made, what, pid_file)
+    except BaseException:
+        # Else it would run beside the one that is started next.
+        _end_all(made, marks[FUNCTION_MARK], [program, f"--root={directory.crun}"], function.name)
+        raise
     return dataclasses.replace(
         made, process=Orphan(pid, made.process), offloads=workload.OFFLOADS in function.env
     )
+
+
+def _started(made: Child, what: str, pid_file: Path) -> int:
+    """Waits till crun has left, and the container's first process is our child."""
+    try:
+        code = made.process.wait(_CRUN_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise RunFailedError(f"crun did not start {what} within {_CRUN_SECONDS:g} s") from None
+    if code:
+        raise RunFailedError(f"crun cannot start {what}{made.end_of_log()}", bad_input=True)
+    try:
+        pid = int(pid_file.read_text())
+    except (OSError, ValueError) as error:
+        raise RunFailedError(f"crun does not tell the process of {what}: {error}") from None
+    if not adopted(pid, _PARTING_SECONDS):
+        raise RunFailedError(f"process {pid} of {what} did not become a child of UNiS")
+    return pid
+
+
+def _end_all(made: Child, mark: str, crun_words: Sequence[str], name: str) -> None:
+    """Ends crun, a container that it may have made, and what crun has forked in between."""
+    for _ in range(_GENERATIONS):
+        if not (left := marked(FUNCTION_MARK, mark)):
+            break
+        end(left, made.what, gentle_seconds=0)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        made.process.wait(_PARTING_SECONDS)  # it has been killed
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [*_where_crun_can_run(), *crun_words, "delete", "--force", name],
+            capture_output=True,
+            timeout=_PARTING_SECONDS,
+            check=False,
+        )
 
 
 def _where_crun_can_run() -> list[str]:

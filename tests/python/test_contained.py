@@ -1,0 +1,79 @@
+"""Starts of containers that fail leave no process."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.python.planned import planned
+from tests.python.test_containers import contained as chain
+from unis.plan.model import FunctionPlan
+from unis.runtime import cgroup, contained
+from unis.runtime.directory import RunDirectory
+from unis.runtime.errors import RunFailedError
+from unis.runtime.orphans import FUNCTION_MARK
+from unis.runtime.process import end, marked
+from unis.runtime.state import RUN_MARK
+
+# As crun is called, it makes a process, and then does what a test says.
+_CRUN = """#!/bin/sh
+case "$*" in
+*" delete --force "*) echo "$@" > {folder}/deleted; exit;;
+esac
+for word; do case $word in --pid-file=*) file=${{word#*=}};; esac; done
+setsid sleep 60 >/dev/null 2>&1 &
+{end}
+"""
+
+
+@pytest.fixture
+def function(monkeypatch: pytest.MonkeyPatch) -> FunctionPlan:
+    monkeypatch.setattr(cgroup, "mount", lambda: None)
+    return planned(chain()).function("nat")
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    text = f"{os.getpid()}-{time.monotonic_ns()}"
+    yield text
+    end(marked(FUNCTION_MARK, text), "left", gentle_seconds=0)
+
+
+def start(function: FunctionPlan, folder: Path, mark: str) -> None:
+    assert function.container
+    directory = RunDirectory(folder / "run")
+    directory.path.mkdir(exist_ok=True)
+    marks = {RUN_MARK: mark, FUNCTION_MARK: mark}
+    contained.start(function, function.container, ["x"], directory, marks, None)
+
+
+@pytest.mark.parametrize(
+    ("ending", "sentence"),
+    [
+        ("wait", "crun did not start function nat within"),
+        ("exit 1", "crun cannot start function nat"),
+        ("exit 0", "crun does not tell the process of function nat"),
+        ("echo $! > $file", "did not become a child of UNiS"),
+    ],
+)
+def test_a_start_that_fails_leaves_no_process(
+    function: FunctionPlan,
+    mark: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: str,
+    sentence: str,
+) -> None:
+    program = tmp_path / "crun"
+    program.write_text(_CRUN.format(folder=tmp_path, end=ending))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(contained, "_CRUN_SECONDS", 0.5 if ending == "wait" else 30.0)
+    monkeypatch.setattr(contained, "_PARTING_SECONDS", 0.5)
+    with pytest.raises(RunFailedError, match=sentence):
+        start(function, tmp_path, mark)
+    assert not marked(FUNCTION_MARK, mark)
+    words = f"--root={tmp_path}/run/crun delete --force nat"
+    assert (tmp_path / "deleted").read_text().strip() == words
