@@ -17,6 +17,7 @@ from unis.plan.planner import make_plan
 from unis.plan.programs import ProgramPlan
 from unis.plan.wiring import Wiring, wire
 
+FILE = Path("/somewhere/chain.yaml")
 EIGHT_CPUS = Machine(frozenset(range(8)))
 
 
@@ -35,8 +36,9 @@ def planned(
     machine: Machine = EIGHT_CPUS,
     others: tuple[OtherRun, ...] = (),
     there: Plan | None = None,
+    file: Path = FILE,
 ) -> Plan:
-    chain = LoadedChain(Path("/somewhere/chain.yaml"), ChainFile.model_validate(data))
+    chain = LoadedChain(file, ChainFile.model_validate(data))
     return make_plan(chain, machine, others, places, there)
 
 
@@ -52,9 +54,11 @@ def small(**parts: object) -> Data:
     }
 
 
-def told(data: Data, machine: Machine = EIGHT_CPUS, *others: OtherRun) -> list[str]:
+def told(
+    data: Data, machine: Machine = EIGHT_CPUS, *others: OtherRun, file: Path = FILE
+) -> list[str]:
     with pytest.raises(ChainFileError) as caught:
-        planned(data, machine, others)
+        planned(data, machine, others, file=file)
     return [str(row.problem.location) + " " + row.problem.sentence for row in caught.value.problems]
 
 

@@ -12,7 +12,7 @@ from tests.python.test_containers import contained as chain
 from unis.plan.model import FunctionPlan
 from unis.runtime import cgroup, contained
 from unis.runtime.directory import RunDirectory
-from unis.runtime.errors import RunFailedError
+from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.orphans import FUNCTION_MARK
 from unis.runtime.process import end, marked
 from unis.runtime.state import RUN_MARK
@@ -77,3 +77,20 @@ def test_a_start_that_fails_leaves_no_process(
     assert not marked(FUNCTION_MARK, mark)
     words = f"--root={tmp_path}/run/crun delete --force nat"
     assert (tmp_path / "deleted").read_text().strip() == words
+
+
+@pytest.mark.parametrize("image", [False, True])
+def test_no_link_that_came_after_the_plan_is_followed(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch, image: bool
+) -> None:
+    place = tmp_path / "data" / "image" if image else tmp_path / "data"
+    (place / "bin").mkdir(parents=True)
+    (place / "bin" / "sh").touch(mode=0o755)
+    plan = planned(
+        chain(image=str(place)) if image else chain(mounts=[f"{place}:/etc/x"])
+    ).function("nat")
+    (tmp_path / "data").rename(tmp_path / "away")
+    (tmp_path / "data").symlink_to("away" if image else "/")
+    monkeypatch.setattr(contained, "crun", lambda: "/nonexistent/crun")
+    with pytest.raises(LaunchError, match=f"nat: a symbolic link leads from {place} to"):
+        start(plan, tmp_path, mark)

@@ -67,6 +67,43 @@ def test_a_mount_names_what_is_there_and_hides_nothing() -> None:
     assert Mount(Path("/etc"), Path("/etc/own"), writable=True) in plan.mounts
 
 
+@pytest.mark.parametrize("folder", ["/tmp", "/run", "/var", "/dev/shm"])  # noqa: S108
+def test_what_each_container_has_of_its_own_is_not_the_machines(folder: str) -> None:
+    (sentence,) = told(contained(), file=Path(folder, "chain.yaml"))
+    assert sentence.startswith(
+        f"('functions', 'nat', 'container') the function would see {folder},"
+    )
+    assert planned(contained(), file=Path(folder, "x", "chain.yaml")).function("nat").container
+    (sentence,) = told(contained(mounts=[f"/etc:{folder}"]))
+    assert "is each container's own; mount it elsewhere" in sentence
+
+
+def test_no_function_can_replace_what_is_mounted_at_a_restart(tmp_path: Path) -> None:
+    """By a link to `/`, of a folder in one that it may write."""
+    (tmp_path / "data" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("data/inner")
+    (tmp_path / "data" / "sh").symlink_to("/bin/sh")
+    root = tmp_path / "data" / "root" / "bin"
+    root.mkdir(parents=True)
+    (root / "sh").touch(mode=0o755)
+    file = tmp_path / "chain.yaml"
+    assert planned(contained(mounts=["data/inner:/a", "data:/b"]), file=file)
+    assert planned(contained(mounts=[".:/a:rw"]), file=file), "it cannot replace what is mounted"
+    for function, at, inside in (
+        ({"container": {"mounts": ["data/inner:/a"]}}, "'container', 'mounts', 0", "data/inner"),
+        ({"container": {"mounts": ["link:/a"]}}, "'container', 'mounts', 0", "data/inner"),
+        ({"container": {"image": "data/root"}}, "'container', 'image'", "data/root"),
+        ({"container": {}, "program": "data/sh"}, "'program'", "data/sh"),
+    ):
+        data = contained(mounts=["data:/b:rw"])
+        data["functions"]["monitor"] |= function
+        (sentence,) = told(data, file=file)
+        said = f"{tmp_path / inside} is in {tmp_path / 'data'}, so `nat`"
+        assert sentence.startswith(f"('functions', 'monitor', {at}) {said}")
+    (sentence,) = told(contained(mounts=["..:/b:rw"]), file=file)
+    assert sentence.startswith(f"('functions', 'nat', 'container') {tmp_path} is in")
+
+
 @pytest.mark.parametrize("words", ["/etc", "/etc:x", "/etc:/", "/a:/b:ro", "/a:/b/../c", ":/a", 1])
 def test_a_mount_is_two_places(words: object) -> None:
     with pytest.raises(ValueError, match="invalid mount"):

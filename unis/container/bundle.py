@@ -12,7 +12,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Made in each container, so that nothing is written into an image. DPDK keeps its own files below
 # /var/run.
 _SCRATCH = ("/tmp", "/run", "/var/run")  # noqa: S108  of the container
-FIXED = tuple(map(Path, ("/proc", "/sys", "/dev", *_SCRATCH)))
+_DEVICES = ("/dev", "/dev/pts", "/dev/shm", "/dev/hugepages")  # noqa: S108  of the container
+FIXED = tuple(map(Path, ("/proc", "/sys", *_DEVICES, *_SCRATCH)))
 _OPEN, _PRIVATE = ["nosuid", "nodev", "mode=1777"], ["nosuid", "nodev", "mode=755"]
 _BARE = ["nosuid", "noexec", "nodev"]
 _MASKED = [

@@ -3,11 +3,12 @@
 Needs the machine's files.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from unis.chain.model import ChainFile, Container, Function
-from unis.chain.problem import Problem
+from unis.chain.problem import Location, Problem
 from unis.container.bundle import FIXED, ordered, within
 from unis.container.image import Image, find_in, open_image, other_architecture
 from unis.container.model import ContainerPlan, ImageError, Mount
@@ -35,7 +36,7 @@ def container_plan(function: Function, directory: Path) -> ContainerPlan | None:
     if function.container is None:
         return None
     image = image_of(function.container, directory)
-    own = [] if directory == Path("/") else [Mount(directory, directory)]
+    own = [] if directory == Path("/") else [_mounted(directory)]
     return ContainerPlan(
         image=image.folder if image else None,
         digest=image.digest if image else "",
@@ -54,12 +55,21 @@ def with_folders(
         return None
     sockets = [link.socket.parent for link in links if link.socket]
     shared = [*sockets, *([own] if own else [])]
-    handed = [Mount(ports, ports), *(Mount(place, place, writable=True) for place in shared)]
+    handed = [_mounted(ports), *(_mounted(place, writable=True) for place in shared)]
     return ContainerPlan(plan.image, plan.digest, plan.env, ordered([*plan.mounts, *handed]))
 
 
-def container_problems(file: ChainFile, wiring: Wiring, directory: Path) -> Iterator[Problem]:
-    """What is wrong with the containers that the file asks for."""
+def container_problems(
+    file: ChainFile, wiring: Wiring, directory: Path, programs: Mapping[str, Path]
+) -> Iterator[Problem]:
+    """What is wrong with the containers that the file asks for; `programs` are those found."""
+    writable = [
+        (name, mount.source)
+        for name, function in file.functions.items()
+        if function.container
+        for mount in _stated(function.container, directory)
+        if mount.writable
+    ]
     for name, function in file.functions.items():
         if function.container is None:
             continue
@@ -71,12 +81,55 @@ def container_problems(file: ChainFile, wiring: Wiring, directory: Path) -> Iter
                 f"let the link to `{name}` state another kind, or leave the container out",
             )
         yield from _image_problems(where, function, directory)
+        hidden = next((path for path in FIXED if within(path, directory)), None)
+        if hidden and directory != Path("/"):
+            yield Problem(
+                (*where, "container"),
+                f"the function would see {directory}, the folder of this file, in the place of its "
+                f"own {hidden}; put the file into another folder",
+            )
         for at, mount in enumerate(_stated(function.container, directory)):
             place = (*where, "container", "mounts", at)
             if not mount.source.exists():
                 yield Problem(place, f"there is no {mount.source}; name a file or folder")
-            if taken := next((path for path in FIXED if within(mount.inside, path)), None):
+            if taken := next((path for path in FIXED if _overlap(mount.inside, path)), None):
                 yield Problem(place, f"{taken} is each container's own; mount it elsewhere")
+        yield from _replaceable(where, function, directory, programs.get(name), writable)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return within(one, other) or within(other, one)
+
+
+def _replaceable(
+    where: tuple[str, ...],
+    function: Function,
+    directory: Path,
+    program: Path | None,
+    writable: Sequence[tuple[str, Path]],
+) -> Iterator[Problem]:
+    """What a function could replace by a link to any place, which would be mounted at a restart."""
+    container = function.container
+    if container is None:
+        return
+    sources: list[tuple[Location, Path]] = [((*where, "container"), _real(directory))]
+    for at, mount in enumerate(_stated(container, directory)):
+        sources.append(((*where, "container", "mounts", at), mount.source))
+    if container.image:
+        sources.append(((*where, "container", "image"), _real(directory / container.image)))
+    elif program:
+        key = "program" if function.program else "command"
+        links = (_real(program.parent) / program.name, _real(program))
+        sources += [((*where, key), place) for place in links]
+    for place, source in sources:
+        for name, folder in writable:
+            if source != folder and within(source, folder):
+                yield Problem(
+                    place,
+                    f"{source} is in {folder}, so `{name}`, which may write there, could put a "
+                    f"link to any file in its place; let `{name}` write to another folder",
+                )
+                return
 
 
 def _image_problems(
@@ -110,5 +163,14 @@ def _stated(container: Container, directory: Path) -> list[Mount]:
     found: list[Mount] = []
     for words in container.mounts:
         source, inside, *writable = words.split(":")
-        found.append(Mount(directory / source, Path(inside), writable=bool(writable)))
+        found.append(_mounted(directory / source, Path(inside), writable=bool(writable)))
     return found
+
+
+def _mounted(source: Path, inside: Path | None = None, *, writable: bool = False) -> Mount:
+    """The place to which links lead now: the start follows no link that comes later."""
+    return Mount(_real(source), inside or source, writable)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -78,7 +78,9 @@ def look_at_programs(chain: LoadedChain, wiring: Wiring, below: Path) -> Program
     file, graph = chain.file, chain.graph
     planned = [_program(chain, wiring, name) for name in graph.functions]
     found = tuple(program for program in planned if program)
-    problems = [*user_problems(file, wiring), *container_problems(file, wiring, chain.directory)]
+    places = {program.name: program.program for program in found}
+    problems = [*user_problems(file, wiring)]
+    problems += container_problems(file, wiring, chain.directory, places)
     for name, function in graph.functions.items():
         problems += _place_problems(name, function, len(wiring.ports[name]))
     problems += _file_problems(chain)

@@ -170,6 +170,7 @@ def _contained(
         account = account_of(function.user)
         uid, gid = account.pw_uid, account.pw_gid
         groups = os.getgrouplist(function.user, gid)
+    _refuse_links(function.name, container)
     mounts = bundle.ordered([*container.mounts, *_program(function, container)])
     image = _unpacked(container) if container.image else None
     pieces = assemble(image, root, [*bundle.FIXED, *(mount.inside for mount in mounts)])
@@ -187,6 +188,17 @@ def _contained(
         network=namespaces.file_of(function.namespace) if function.namespace else None,
     )
     return bundle.config(root, process)
+
+
+def _refuse_links(name: str, container: ContainerPlan) -> None:
+    """The plan has places without links; a function may since have put one there."""
+    image = [container.image] if container.image else []
+    for source in [*image, *(mount.source for mount in container.mounts)]:
+        if (real := Path(os.path.realpath(source))) != source:
+            raise LaunchError(
+                f"{name}: a symbolic link leads from {source} to {real} since the chain was "
+                "planned, so it is not mounted; run `unis apply` if that is as it should be"
+            )
 
 
 def _program(function: FunctionPlan, container: ContainerPlan) -> list[Mount]:
