@@ -1,4 +1,4 @@
-"""Starts of containers that fail leave no process."""
+"""Starts of containers that fail leave no process; images that nobody uses go."""
 
 import os
 import time
@@ -9,6 +9,8 @@ import pytest
 
 from tests.python.planned import planned
 from tests.python.test_containers import contained as chain
+from tests.python.test_containers import layout
+from unis.container.model import ContainerPlan
 from unis.plan.model import FunctionPlan
 from unis.runtime import cgroup, contained
 from unis.runtime.directory import RunDirectory
@@ -94,3 +96,23 @@ def test_no_link_that_came_after_the_plan_is_followed(
     monkeypatch.setattr(contained, "crun", lambda: "/nonexistent/crun")
     with pytest.raises(LaunchError, match=f"nat: a symbolic link leads from {place} to"):
         start(plan, tmp_path, mark)
+
+
+def test_images_that_nobody_used_for_long_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plans = [
+        ContainerPlan(layout(tmp_path / name, [(f"b/{name}", "x")])) for name in ("a", "b", "c")
+    ]
+    old, used, mounted = (contained._unpacked(plan) for plan in plans)
+    before = time.time() - 40 * 86400
+    for image in (old, used, mounted):
+        os.utime(image, (before, before))
+    assert contained._unpacked(plans[1]) == used
+    monkeypatch.setattr(
+        contained, "_mounts_of", lambda pid: f"9 9 0:1 {mounted}/b /b ro" * (pid == os.getpid())
+    )
+    new = contained._unpacked(ContainerPlan(layout(tmp_path / "d", [("b/d", "x")])))
+    assert {*contained.images_directory().iterdir()} == {used, mounted, new}
+    assert contained._unpacked(plans[0]) == old, "it is unpacked again"

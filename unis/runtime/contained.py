@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import locked, remove_tree, written
 from unis.runtime.orphans import FUNCTION_MARK, Orphan, adopted
 from unis.runtime.privileges import Rights, account_of
-from unis.runtime.process import end, marked
+from unis.runtime.process import all_pids, end, marked
 from unis.runtime.state import RUN_MARK
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _CRUN_SECONDS = 20.0  # for what takes 30 ms
 _GENERATIONS = 8  # of processes, each forked by the one before
+_DAYS = 30  # that an unpacked image is kept unused
 _PARTING_SECONDS = 5.0  # till what crun forked in between has ended too
 _CGROUPS = Path("/sys/fs/cgroup")
 # It refuses machines with both versions of cgroups where version 2 has a controller. So it sees
@@ -233,4 +235,23 @@ def _unpacked(container: ContainerPlan) -> Path:
                 partly.mkdir(mode=0o755)
                 unpack(image, partly)
                 partly.rename(done)
+                _remove_old(folder)
+            os.utime(done)  # when it was used last
     return done
+
+
+def _remove_old(images: Path) -> None:
+    """Images that no function was started from for a while, and that none runs from."""
+    oldest = time.time() - _DAYS * 86400
+    old = [image for image in images.iterdir() if image.stat().st_mtime < oldest]
+    if old:
+        mounted = "".join(map(_mounts_of, all_pids()))
+        for image in old:
+            if f"/{image.name}/" not in mounted:
+                remove_tree(image)
+
+
+def _mounts_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/mountinfo").read_text(errors="replace")
+    return ""
