@@ -54,7 +54,7 @@ def build_image(programs: Mapping[str, Path], loaded: Sequence[Path], folder: Pa
 
 
 def _layer(files: Mapping[PurePosixPath, Path], blobs: Path) -> dict[str, Any]:
-    """What has two names here has two names there: a library must not be loaded twice."""
+    """A file with several names becomes hard links: the loader must not load a library twice."""
     partly = blobs / ".layer"
     placed: dict[Path, PurePosixPath] = {}
     with tarfile.open(partly, "w") as layer:
