@@ -72,8 +72,11 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   std::uint64_t dropped = taken > held ? taken - held : 0;
   // Programs of other DPDK groups likewise; while packets move nobody can tell the two apart.
   const std::uint64_t outside = InForeignHands(deployment);
-  const std::uint64_t on_links = std::min(outside, deployment.DroppedOnLinks());
-  const std::uint64_t foreign = outside - on_links;
+  // What links dropped beyond what is missing, others sent, or it was counted twice: told as
+  // unaccounted. While packets move it may only be told before it is missing.
+  const std::uint64_t told = deployment.DroppedOnLinks();
+  const std::uint64_t on_links = exact ? told : std::min(outside, told);
+  const std::uint64_t foreign = outside - std::min(outside, on_links);
   const std::uint64_t waiting = std::min(foreign, deployment.WaitingOutside());
   if (exact) dropped += foreign - waiting;
   account.set_dropped_by_function(dropped);

@@ -1,6 +1,10 @@
 """Chains on kernel devices: what they drop is told, and none of them is left."""
 
 import itertools
+import os
+import signal
+import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -95,6 +99,34 @@ def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> N
     assert devices_of(machine) == devices
     machine.down()
     assert not any(device.exists() for device in devices)
+
+
+def test_drops_that_nobody_misses_are_unaccounted(machine: Machine) -> None:
+    """They are of frames of others, or counted twice: both is told."""
+    machine.up(machine.chain_file({"a": macswap()}, links=on_veths("a")))
+    assert_delivers_more_than(machine, 1000)
+    assert_whole(machine.exact_account())
+    taken = machine.pid_of("a")
+    os.kill(taken, signal.SIGSTOP)
+    machine.wait_for(lambda: is_full(machine), "its ring does not fill")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as other:
+        other.setsockopt(263, 20, 1)  # SOL_PACKET, PACKET_QDISC_BYPASS: the engine does not see it
+        other.bind((devices_of(machine)[0].name, 0))
+        for _ in range(100):
+            other.send(bytes(60))
+    os.kill(taken, signal.SIGCONT)
+    assert_delivers_more_than(machine, delivered(machine.ps()) + 1000)
+    assert machine.exact_account()["unaccounted"] == -100
+
+
+def is_full(machine: Machine) -> bool:
+    """The engine has sent nothing for a while."""
+    offered = [
+        int(machine.ps()["stats"]["account"]["offered"])
+        for pause in (0, 0.3)
+        if not time.sleep(pause)
+    ]
+    return offered[0] == offered[1]
 
 
 def assert_lost_by_links_alone(account: Json) -> None:
