@@ -8,7 +8,6 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,109 +22,13 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/machine_for_test.h"
 #include "engine/monitor/link_progress.h"
-#include "engine/platform/eth_port.h"
 #include "engine/platform/frames.h"
 #include "engine/platform/links/kinds.h"
-#include "engine/platform/memory_for_test.h"
+#include "engine/platform/links/veth_for_test.h"
 
 namespace unis {
 namespace {
-
-constexpr std::uint32_t kSlots = 256;
-
-// A pair of devices that goes with the test, named after the process. The program at an end is
-// DPDK's own driver in this process.
-class VethTest : public MemoryTest {
- protected:
-  void SetUp() override {
-    UNIS_NEED_ROOT();
-    MemoryTest::SetUp();
-    const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
-    ASSERT_TRUE(run(fmt::format("ip link add {} type veth peer name {}", near_, far_)));
-    for (const std::string& device : {near_, far_}) {
-      (void)run(fmt::format("echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/{}/disable_ipv6", device));
-      ASSERT_TRUE(run(fmt::format("ip link set {} mtu 1504 arp off multicast off up", device)));
-    }
-  }
-  void TearDown() override {
-    (void)std::system(fmt::format("ip link delete {} 2>/dev/null", near_).c_str());
-    MemoryTest::TearDown();
-  }
-
-  v1::LinkConfig Config(bool engine_end) const {
-    v1::LinkConfig config;
-    config.set_name("link");
-    config.set_kind(v1::LINK_VETH);
-    config.set_slots(kSlots);
-    config.mutable_veth()->set_device0(near_);
-    config.mutable_veth()->set_device1(far_);
-    config.mutable_veth()->set_engine_end(engine_end);
-    config.mutable_veth()->set_queues(1);
-    return config;
-  }
-  std::unique_ptr<VethLink> Make(bool engine_end) const {
-    auto link = VethLink::Create(Config(engine_end), memory_->pool());
-    EXPECT_TRUE(link.ok()) << link.status();
-    return link.ok() ? *std::move(link) : nullptr;
-  }
-  EthPort Program(const std::string& device) const {
-    auto port = EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,blocksz=4096,"
-                                          "framesz=2048,framecnt={}",
-                                          device, device, kSlots),
-                              memory_->pool());
-    EXPECT_TRUE(port.ok()) << port.status();
-    return *std::move(port);
-  }
-  static void Find(VethLink& link, unsigned end) {
-    auto found = link.Find(getpid(), end);
-    ASSERT_TRUE(found.ok()) << found.status();
-    ASSERT_NE(*found, nullptr);
-    link.Take(*std::move(found));
-  }
-  static std::uint32_t Waiting(VethLink& link, unsigned direction) {
-    link.Look(direction);
-    link.Look(direction);  // what is taken is seen a look later
-    return link.occupancy(direction).Packets();
-  }
-  // Lists of devices that this process has open: each holds a network namespace.
-  static std::ptrdiff_t Tables() {
-    return std::ranges::count_if(
-        std::filesystem::directory_iterator("/proc/self/fd"), [](const auto& file) {
-          std::error_code gone;
-          return std::filesystem::read_symlink(file, gone).native().find("/net/dev") !=
-                 std::string::npos;
-        });
-  }
-  template <typename Port>
-  std::uint32_t Send(Port& port, std::uint32_t count, std::size_t bytes = 60) {
-    const std::vector<std::uint8_t> frame(bytes, 0x5a);
-    std::uint32_t sent = 0;
-    for (; sent < count; ++sent) {
-      rte_mbuf* packet = Packet(frame);
-      if (port.Send(&packet, 1) == 1) continue;
-      rte_pktmbuf_free(packet);
-      break;
-    }
-    return sent;
-  }
-  template <typename Port>
-  static std::uint32_t Receive(Port& port, std::uint32_t most) {
-    std::uint32_t received = 0;
-    std::array<rte_mbuf*, kBurst> packets;
-    while (received < most) {
-      const auto room = static_cast<std::uint16_t>(std::min(most - received, kBurst));
-      const std::uint16_t count = port.Receive(packets.data(), room);
-      if (count == 0) break;
-      rte_pktmbuf_free_bulk(packets.data(), count);
-      received += count;
-    }
-    return received;
-  }
-
-  const std::string near_ = fmt::format("ut{}a", getpid()), far_ = fmt::format("ut{}b", getpid());
-};
 
 TEST_F(VethTest, OccupancyIsWhatWasSentAndNotReceived) {
   const auto link = Make(true);
@@ -153,149 +56,6 @@ TEST_F(VethTest, OccupancyIsWhatWasSentAndNotReceived) {
   EXPECT_EQ(there.received(), 5000U);
   EXPECT_EQ(back.sent(), 1500U);
   EXPECT_EQ(link->Dropped(0) + link->Dropped(1), 0U);
-}
-
-// Somebody else's, of whatever length.
-class ForeignVethTest : public VethTest {
- protected:
-  static constexpr std::uint32_t kTheirSlots = 512, kTheirBytes = 1024;
-
-  EthPort Theirs(const std::string& device) const {
-    auto port = EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,blocksz=8192,"
-                                          "framesz={},framecnt={}",
-                                          device, device, kTheirBytes, kTheirSlots),
-                              memory_->pool());
-    EXPECT_TRUE(port.ok()) << port.status();
-    return *std::move(port);
-  }
-  static std::unique_ptr<VethLink> Foreign() {
-    v1::LinkConfig config;
-    config.set_name("link");
-    config.set_kind(v1::LINK_VETH);
-    config.mutable_veth()->set_queues(1);
-    EXPECT_TRUE(VethKind().Check(config, true).ok());
-    auto link = VethLink::Create(config, nullptr);
-    EXPECT_TRUE(link.ok()) << link.status();
-    return *std::move(link);
-  }
-  v1::PortConfig Sockets(std::uint32_t slots = kTheirSlots) const {
-    v1::PortConfig config;
-    auto& socket = *config.add_sockets();
-    const auto held = FindPacketSockets(getpid(), far_, 1);
-    EXPECT_TRUE(held.ok()) << held.status();
-    socket.set_inode(held->front().inode);
-    socket.set_slots(slots);
-    socket.set_slot_bytes(kTheirBytes);
-    socket.set_ring_bytes(std::uint64_t{2} * kTheirSlots * kTheirBytes);
-    return config;
-  }
-};
-
-TEST_F(ForeignVethTest, ARingOfAnyLengthIsReadAndItsPeerIsUnknown) {
-  const auto tables = Tables();
-  const auto link = Foreign();
-  const EthPort near = Program(near_), far = Theirs(far_);
-  const v1::PortConfig config = Sockets();
-  auto found = link->FindForeign(getpid(), 1, config);
-  ASSERT_TRUE(found.ok()) << found.status();
-  link->Take(*std::move(found));
-  EXPECT_EQ(Tables(), tables) << "its network namespace stays its own";
-  EXPECT_EQ(link->occupancy(1).capacity(), kTheirSlots);
-  EXPECT_FALSE(link->occupancy(0).readable());
-  EXPECT_GT(link->occupancy(0).capacity(), 0U) << "a program sends there all the same";
-  for (int round = 0; round < 50; ++round) {
-    ASSERT_EQ(Send(near, 100), 100U);
-    ASSERT_EQ(Waiting(*link, 1), 100U);
-    ASSERT_EQ(Receive(far, 64), 64U);
-    ASSERT_EQ(Waiting(*link, 1), 36U);
-    ASSERT_EQ(Receive(far, kTheirSlots), 36U);
-    ASSERT_EQ(Waiting(*link, 1), 0U);
-  }
-  EXPECT_EQ(*link->FindForeign(getpid(), 1, config), nullptr) << "it is read already";
-  link->Forget(1);
-  EXPECT_FALSE(link->occupancy(1).readable());
-}
-
-TEST_F(ForeignVethTest, ASocketWithoutRingsIsReadToo) {
-  const auto link = Foreign();
-  const EthPort near = Program(near_);
-  const UniqueFd socket(::socket(AF_PACKET, SOCK_RAW, 0));
-  sockaddr_ll address{};
-  address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(ETH_P_ALL);
-  address.sll_ifindex = static_cast<int>(if_nametoindex(far_.c_str()));
-  ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  v1::PortConfig config = Sockets();
-  config.mutable_sockets(0)->set_slots(0);
-  auto found = link->FindForeign(getpid(), 1, config);
-  ASSERT_TRUE(found.ok()) << found.status();
-  link->Take(*std::move(found));
-  ASSERT_EQ(Send(near, 20), 20U);
-  EXPECT_GE(Waiting(*link, 1), 20U) << "by the room that they take";
-  EXPECT_LT(Waiting(*link, 1), 60U);
-  std::array<char, 64> frame;
-  while (recv(socket.get(), frame.data(), frame.size(), MSG_DONTWAIT) > 0) continue;
-  EXPECT_EQ(Waiting(*link, 1), 0U);
-}
-
-TEST_F(ForeignVethTest, WhatItDroppedIsTheProgramsToAsk) {
-  const auto link = Foreign();
-  const EthPort near = Program(near_), far = Theirs(far_);
-  const v1::PortConfig config = Sockets();
-  auto found = link->FindForeign(getpid(), 1, config);
-  ASSERT_TRUE(found.ok()) << found.status();
-  link->Take(*std::move(found));
-  while (Waiting(*link, 1) < kTheirSlots) ASSERT_EQ(Send(near, 64), 64U);
-  ASSERT_EQ(Send(near, 64), 64U);  // beyond it
-  EXPECT_EQ(link->Dropped(1), 0U);
-  const auto socket = FindPacketSocket(getpid(), config.sockets(0).inode());
-  ASSERT_TRUE(socket.ok()) << socket.status();
-  tpacket_stats counted{};
-  socklen_t bytes = sizeof(counted);
-  ASSERT_EQ(getsockopt(socket->descriptor.get(), SOL_PACKET, PACKET_STATISTICS, &counted, &bytes),
-            0);
-  EXPECT_GE(counted.tp_drops, 64U);
-}
-
-TEST_F(ForeignVethTest, SocketsThatAreNotAsWasSaidAreRefused) {
-  const auto link = Foreign();
-  const EthPort far = Theirs(far_);
-  for (const std::uint32_t slots : {100U, 2 * kTheirSlots + 1, 1U << 20})
-    EXPECT_FALSE(link->FindForeign(getpid(), 1, Sockets(slots)).ok()) << slots;
-  v1::PortConfig config = Sockets();
-  config.mutable_sockets(0)->set_ring_bytes(config.sockets(0).ring_bytes() + 4096);
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok());
-  config = Sockets();
-  config.mutable_sockets(0)->set_slot_bytes(kTheirBytes - 8);
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok()) << "words would be astride";
-  config = Sockets();
-  *config.add_sockets() = config.sockets(0);
-  EXPECT_TRUE(link->FindForeign(getpid(), 1, config).ok());
-  config.mutable_sockets(1)->set_slots(kTheirSlots / 2);
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok()) << "rings of one length";
-  config = Sockets();
-  config.mutable_sockets(0)->set_inode(1);
-  EXPECT_TRUE(absl::IsNotFound(link->FindForeign(getpid(), 1, config).status()));
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, {}).ok());
-}
-
-TEST_F(ForeignVethTest, SlotsOfAnotherVersionAreRefused) {
-  const UniqueFd socket(::socket(AF_PACKET, SOCK_RAW, 0));
-  const int version = TPACKET_V1;
-  const tpacket_req request{
-      .tp_block_size = 4096, .tp_block_nr = 4, .tp_frame_size = 1024, .tp_frame_nr = 16};
-  ASSERT_EQ(setsockopt(socket.get(), SOL_PACKET, PACKET_VERSION, &version, sizeof(version)), 0);
-  ASSERT_EQ(setsockopt(socket.get(), SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)), 0);
-  struct stat status {};
-  ASSERT_EQ(fstat(socket.get(), &status), 0);
-  v1::PortConfig config;
-  auto& asked = *config.add_sockets();
-  asked.set_inode(status.st_ino);
-  asked.set_slots(16);
-  asked.set_slot_bytes(1024);
-  asked.set_ring_bytes(16 * 1024);
-  const auto found = Foreign()->FindForeign(getpid(), 1, config);
-  EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << found.status();
 }
 
 TEST_F(VethTest, PacketsThatCameAndWentBetweenTwoLooksAreCounted) {

@@ -1,0 +1,118 @@
+// A link between two devices that go with the test.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/machine_for_test.h"
+#include "engine/platform/eth_port.h"
+#include "engine/platform/links/veth.h"
+#include "engine/platform/memory_for_test.h"
+
+namespace unis {
+
+// A pair of devices that goes with the test, named after the process. The program at an end is
+// DPDK's own driver in this process.
+class VethTest : public MemoryTest {
+ protected:
+  static constexpr std::uint32_t kSlots = 256;
+
+  void SetUp() override {
+    UNIS_NEED_ROOT();
+    MemoryTest::SetUp();
+    const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
+    ASSERT_TRUE(run(fmt::format("ip link add {} type veth peer name {}", near_, far_)));
+    for (const std::string& device : {near_, far_}) {
+      (void)run(fmt::format("echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/{}/disable_ipv6", device));
+      ASSERT_TRUE(run(fmt::format("ip link set {} mtu 1504 arp off multicast off up", device)));
+    }
+  }
+  void TearDown() override {
+    (void)std::system(fmt::format("ip link delete {} 2>/dev/null", near_).c_str());
+    MemoryTest::TearDown();
+  }
+
+  v1::LinkConfig Config(bool engine_end) const {
+    v1::LinkConfig config;
+    config.set_name("link");
+    config.set_kind(v1::LINK_VETH);
+    config.set_slots(kSlots);
+    config.mutable_veth()->set_device0(near_);
+    config.mutable_veth()->set_device1(far_);
+    config.mutable_veth()->set_engine_end(engine_end);
+    config.mutable_veth()->set_queues(1);
+    return config;
+  }
+  std::unique_ptr<VethLink> Make(bool engine_end) const {
+    auto link = VethLink::Create(Config(engine_end), memory_->pool());
+    EXPECT_TRUE(link.ok()) << link.status();
+    return link.ok() ? *std::move(link) : nullptr;
+  }
+  EthPort Program(const std::string& device) const {
+    auto port = EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,blocksz=4096,"
+                                          "framesz=2048,framecnt={}",
+                                          device, device, kSlots),
+                              memory_->pool());
+    EXPECT_TRUE(port.ok()) << port.status();
+    return *std::move(port);
+  }
+  static void Find(VethLink& link, unsigned end) {
+    auto found = link.Find(getpid(), end);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_NE(*found, nullptr);
+    link.Take(*std::move(found));
+  }
+  static std::uint32_t Waiting(VethLink& link, unsigned direction) {
+    link.Look(direction);
+    link.Look(direction);  // what is taken is seen a look later
+    return link.occupancy(direction).Packets();
+  }
+  // Lists of devices that this process has open: each holds a network namespace.
+  static std::ptrdiff_t Tables() {
+    return std::ranges::count_if(
+        std::filesystem::directory_iterator("/proc/self/fd"), [](const auto& file) {
+          std::error_code gone;
+          return std::filesystem::read_symlink(file, gone).native().find("/net/dev") !=
+                 std::string::npos;
+        });
+  }
+  template <typename Port>
+  std::uint32_t Send(Port& port, std::uint32_t count, std::size_t bytes = 60) {
+    const std::vector<std::uint8_t> frame(bytes, 0x5a);
+    std::uint32_t sent = 0;
+    for (; sent < count; ++sent) {
+      rte_mbuf* packet = Packet(frame);
+      if (port.Send(&packet, 1) == 1) continue;
+      rte_pktmbuf_free(packet);
+      break;
+    }
+    return sent;
+  }
+  template <typename Port>
+  static std::uint32_t Receive(Port& port, std::uint32_t most) {
+    std::uint32_t received = 0;
+    std::array<rte_mbuf*, kBurst> packets;
+    while (received < most) {
+      const auto room = static_cast<std::uint16_t>(std::min(most - received, kBurst));
+      const std::uint16_t count = port.Receive(packets.data(), room);
+      if (count == 0) break;
+      rte_pktmbuf_free_bulk(packets.data(), count);
+      received += count;
+    }
+    return received;
+  }
+
+  const std::string near_ = fmt::format("ut{}a", getpid()), far_ = fmt::format("ut{}b", getpid());
+};
+
+}  // namespace unis
