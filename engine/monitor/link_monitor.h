@@ -20,6 +20,7 @@ class LinkMonitor final : public InterfaceMonitor {
   std::uint16_t Sent(LinkIndex link) const noexcept override {
     return static_cast<std::uint16_t>(links_[link].Sent());
   }
+  bool FillsSlowly(LinkIndex link) const noexcept override { return links_[link].slow(); }
   bool CountsLate(LinkIndex link) const noexcept override { return links_[link].late(); }
   std::uint16_t Received(LinkIndex link) const noexcept override {
     return static_cast<std::uint16_t>(links_[link].Received());

@@ -52,6 +52,14 @@ class Occupancy {
   }
   bool late() const noexcept { return late_; }
 
+  // The kernel copies each packet, so that no more than one comes in a microsecond.
+  Occupancy Slow() const {
+    Occupancy slow = *this;
+    slow.slow_ = true;
+    return slow;
+  }
+  bool slow() const noexcept { return slow_; }
+
   // Packets; with several queues what one of them holds, for a program may send by one alone.
   std::uint32_t capacity() const noexcept { return capacity_ / unit_; }
   bool readable() const noexcept { return at_.ahead != nullptr; }
@@ -121,6 +129,7 @@ class Occupancy {
   std::uint32_t unit_;
   bool free_ = false;
   bool late_ = false;
+  bool slow_ = false;
 };
 
 }  // namespace unis

@@ -27,6 +27,8 @@ class InterfaceMonitor {
   virtual std::uint16_t Received(LinkIndex) const noexcept { return 0; }
   // Sent() grows some time after a packet was sent: something else passes it on.
   virtual bool CountsLate(LinkIndex) const noexcept { return false; }
+  // No more than one packet comes in a microsecond.
+  virtual bool FillsSlowly(LinkIndex) const noexcept { return false; }
   // False: its occupancy cannot be read, and NumPkts() says 0.
   virtual bool HasOccupancy(LinkIndex) const noexcept { return true; }
 };

@@ -23,6 +23,8 @@ struct FakeMonitor final : InterfaceMonitor {
   }
   std::uint32_t PktCap(LinkIndex link) const noexcept override { return capacity[link]; }
   std::uint16_t Sent(LinkIndex link) const noexcept override { return Position(sent, link); }
+  bool FillsSlowly(LinkIndex) const noexcept override { return slow; }
+  bool slow = false;
   bool CountsLate(LinkIndex) const noexcept override { return late; }
   bool late = false;
   std::uint16_t Received(LinkIndex link) const noexcept override {

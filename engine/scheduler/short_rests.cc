@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint32_t kMuchOfCapacity = 4;
 // Smaller links run over before the first task has woken up.
 constexpr std::uint32_t kLeastCapacity = 511;  // packets
+constexpr std::uint32_t kLeastOfSlow = 255;    // of a link that fills slowly
 // The scheduler must end a longer turn.
 constexpr Nanoseconds kLongTurn = 1'000'000;
 // Two looks so far apart must find little: one may just come between two full bursts.
@@ -35,7 +36,9 @@ constexpr Nanoseconds kCountsBehind = 100'000;
 
 void ShortRests::Start(bool possible) {
   const auto is_large = [this](const IngressState& in) {
-    return tasks_.monitor().PktCap(in.link) >= kLeastCapacity;
+    const InterfaceMonitor& monitor = tasks_.monitor();
+    const bool slow = monitor.FillsSlowly(in.link);
+    return monitor.PktCap(in.link) >= (slow ? kLeastOfSlow : kLeastCapacity);
   };
   allowed_ = possible && tasks_.settings().max_delay > 0 && tasks_.all_occupancies_known() &&
              std::ranges::all_of(tasks_.ingresses(), is_large);

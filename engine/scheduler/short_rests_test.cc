@@ -371,6 +371,23 @@ TEST_F(SmallLinksTest, NobodySleepsBetweenPackets) {
   EXPECT_FALSE(rig.cores[0].statistics().parked);
 }
 
+TEST(LinksOfKernelDevicesTest, TheirTasksSleepThoughTheyHoldFew) {
+  for (const bool slow : {false, true}) {
+    FakeMonitor links = Filled({0, 0, 0});
+    links.capacity.assign(3, 256);
+    links.slow = slow;
+    Rig rig{SettingsOfRests(), Chain({0, 0}), 1, std::move(links), true};
+    rig.controller.can_park = true;
+    rig.controller.in_line = {0, 1};
+    EXPECT_TRUE(rig.cores.Start());
+    for (Nanoseconds now = 0; now < kIdleAfter / 2; now += kT) {
+      rig.controller.turn = {.task = 0, .begun = true};
+      rig.TickAt(now);
+    }
+    EXPECT_EQ(rig.cores[0].statistics().parked, slow);
+  }
+}
+
 // Such a core does not keep others from naps between packets.
 TEST_F(SmallLinksTest, PacketsForACoreThatIsParkedMayBeKeptBackToo) {
   rig.TickAt(kT);

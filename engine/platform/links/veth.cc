@@ -177,7 +177,8 @@ absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig&
 Occupancy VethLink::occupancy(unsigned direction) const {
   const auto& receiver = directions_[direction].receiver;
   if (!receiver) return Occupancy::Unreadable(slots_);
-  return directions_[direction].through ? receiver->occupancy().Late() : receiver->occupancy();
+  const Occupancy seen = receiver->occupancy().Slow();
+  return directions_[direction].through ? seen.Late() : seen;
 }
 
 void VethLink::Look(unsigned direction) noexcept {
