@@ -254,6 +254,11 @@ TEST_F(VethTest, AnEndMayBeInAnotherNetworkNamespace) {
   const std::unique_ptr<void, std::function<void(void*)>> gone(
       this, [&](void*) { (void)run("ip netns delete " + space); });
   ASSERT_TRUE(run(fmt::format("ip link set {} netns {}", far_, space)));
+  // Settings do not move along, and the kernel would send frames of its own.
+  (void)run(
+      fmt::format("ip netns exec {} sh -c 'echo 1 >/proc/sys/net/ipv6/conf/{}/disable_ipv6' "
+                  "2>/dev/null",
+                  space, far_));
   ASSERT_TRUE(run(fmt::format("ip -n {} link set {} up", space, far_)));
   v1::LinkConfig config = Config(true);
   config.mutable_veth()->set_without_rings(true);
