@@ -386,7 +386,7 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
             yield Problem(("links", at, "slots"), sentence)
         if link.driver and link.kind not in ("veth", "ovs"):
             sentence = (
-                f"applies to kinds veth and ovs, and the kind of this link is {link.kind}; leave it out"
+                f"applies to kinds veth and ovs, and this link is of kind {link.kind}; leave it out"
             )
             yield Problem(("links", at, "driver"), sentence)
         for key in ("batch", "calls", "wait"):
