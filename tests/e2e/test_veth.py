@@ -121,12 +121,13 @@ def test_drops_that_nobody_misses_are_unaccounted(machine: Machine) -> None:
 
 def is_full(machine: Machine) -> bool:
     """The engine has sent nothing for a while."""
-    offered = [
-        int(machine.ps()["stats"]["account"]["offered"])
-        for pause in (0, 0.3)
-        if not time.sleep(pause)
-    ]
-    return offered[0] == offered[1]
+
+    def offered() -> int:
+        return int(machine.ps()["stats"]["account"]["offered"])
+
+    before = offered()
+    time.sleep(0.3)
+    return offered() == before
 
 
 def assert_lost_by_links_alone(account: Json) -> None:
