@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kFewest = 3;  // fewer are always in order
 // One round may be seen while the line changes.
-constexpr std::uint32_t kProofs = 2;
+constexpr std::uint32_t kWrongRounds = 2;
 // Two system calls for each task, of 1 µs or so: a hundredth of the time.
 constexpr Nanoseconds kLeastPauseEach = 200'000;
 // Where repairs do not help, or the order is lost again at once.
@@ -58,7 +58,7 @@ void LineOrder::Look(bool keep, Slot current, Nanoseconds now) noexcept {
   if (wrong == 0) {
     wrong_rounds_ = 0;
     if (now >= repair_after_) pause_ = least_pause_;
-  } else if (++wrong_rounds_ >= kProofs && keep && now >= repair_after_) {
+  } else if (++wrong_rounds_ >= kWrongRounds && keep && now >= repair_after_) {
     Repair(current, now);
   }
 }
