@@ -86,13 +86,10 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   account.set_copies_dropped(deployment.copies_dropped());
   account.set_copies_ended(deployment.copies_ended());
   // Without signs: what functions count is theirs to write, and must not overflow.
-  account.set_unaccounted(static_cast<std::int64_t>(
-      account.offered() + account.copied() -
-      (account.delivered() + account.copies_ended() + account.unclassified() +
-       account.dropped_ingress_full() + account.dropped_egress_full() +
-       account.dropped_by_function() + account.dropped_on_links() + account.dropped_sink() +
-       account.dropped_source() + account.dropped_down() + account.copies_dropped_down() +
-       account.in_flight())));
+  account.set_unaccounted(
+      static_cast<std::int64_t>(account.offered() + account.copied() -
+                                (account.delivered() + account.copies_ended() + DroppedOf(account) +
+                                 account.copies_dropped_down() + account.in_flight())));
   account.set_exact(exact);
   return account;
 }
@@ -174,6 +171,12 @@ std::uint64_t Movement(const Deployment& deployment) {
     moved += chain->delivered.value() + chain->dropped_sink.value() +
              chain->dropped_waiting.value() + chain->copies_dropped.value();
   return moved;
+}
+
+std::uint64_t DroppedOf(const v1::Account& account) {
+  return account.unclassified() + account.dropped_ingress_full() + account.dropped_egress_full() +
+         account.dropped_by_function() + account.dropped_on_links() + account.dropped_sink() +
+         account.dropped_source() + account.dropped_down();
 }
 
 std::uint64_t InForeignHands(const Deployment& deployment) {

@@ -26,6 +26,9 @@ std::uint64_t Movement(const Deployment& deployment);
 // them.
 std::uint64_t InForeignHands(const Deployment& deployment);
 
+// Packets that were offered and dropped, wherever; copies apart.
+std::uint64_t DroppedOf(const v1::Account& account);
+
 // Whether no packet is under way in memory of the engine or in a link outside.
 bool Drained(const Deployment& deployment);
 

@@ -10,12 +10,6 @@
 namespace unis {
 namespace {
 
-std::uint64_t DroppedOf(const v1::Account& account) {
-  return account.unclassified() + account.dropped_ingress_full() + account.dropped_egress_full() +
-         account.dropped_by_function() + account.dropped_on_links() + account.dropped_sink() +
-         account.dropped_source() + account.dropped_down();
-}
-
 // Counters only grow; those that are read one after the other may seem not to.
 std::uint64_t Grown(std::uint64_t begin, std::uint64_t end) {
   return end > begin ? end - begin : 0;
