@@ -35,6 +35,7 @@ class Bridge(Switched):
 
     name = "bridge"
     middle_is_device = True
+    chooses_driver = False
 
     def hindrance(self) -> str:
         """A kernel without the module, where that is known: a container may not see its files."""

@@ -107,6 +107,7 @@ class LinkKind(ABC):
     queues_may_differ = False  # a port on it may have other numbers of receive and send queues
     drops = False  # it drops packets if its receiver is slow; else a full link stops the sender
     duplex = True  # a link carries packets both ways, and a port sends and receives on the same one
+    chooses_driver = False  # its links may state that of functions' ports
     capabilities: Collection[str] = ()  # that a program needs to open a port on it, without CAP_
 
     def capacity(self, slots: int) -> int:

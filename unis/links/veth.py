@@ -43,6 +43,7 @@ class Veth(LinkKind):
     driver = "net_af_packet"
     drops = True  # at the full socket buffer of the receiver
     most_slots = 1 << 14
+    chooses_driver = True
     capabilities: Collection[str] = ("net_raw",)
 
     def details(self, spec: LinkSpec, number: int) -> VethPlan:  # noqa: D102

@@ -30,6 +30,7 @@ class Xdp(Veth):
     driver = "net_af_xdp"
     in_namespaces = False  # unisd finds a socket by a probe, which it can make at home only
     most_queues = 1
+    chooses_driver = False
     most_slots = 2048  # buffers that net_af_xdp offers to the kernel
     # To bind a socket, to attach and to load what brings the packets, to pin what they are in.
     capabilities = ("net_raw", "net_admin", "bpf", "ipc_lock")

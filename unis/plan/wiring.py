@@ -384,9 +384,10 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
         if link.slots is not None and link.slots > kind.most_slots:
             sentence = f"{link.slots} slots; a {link.kind} has up to {kind.most_slots}"
             yield Problem(("links", at, "slots"), sentence)
-        if link.driver and link.kind not in ("veth", "ovs"):
+        if link.driver and not kind.chooses_driver:
+            choosing = " and ".join(name for name, of in links.KINDS.items() if of.chooses_driver)
             sentence = (
-                f"applies to kinds veth and ovs, and this link is of kind {link.kind}; leave it out"
+                f"applies to kinds {choosing}, and this link is of kind {link.kind}; leave it out"
             )
             yield Problem(("links", at, "driver"), sentence)
         for key in ("batch", "calls", "wait"):

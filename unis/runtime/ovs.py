@@ -15,6 +15,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+from unis import links
 from unis.errors import UnisError
 from unis.links.ovs import FOLDER, PID_FILE, find
 from unis.links.veth import details_of
@@ -82,7 +83,7 @@ class SwitchProcesses:
     def follow(self, plan: Plan, *, only: bool = False) -> None:
         """Makes a bridge for each link of the plan; with `only` removes all others. LaunchError."""
         self._plan = plan
-        if math.isfinite(self.due):  # it comes again, and then so
+        if math.isfinite(self.due):  # it is down: the next start does all this
             return
         if not self._children:
             self._start(plan)
@@ -235,7 +236,7 @@ class SwitchProcesses:
 
     def _join(self, plan: Plan, *, only: bool) -> None:
         wanted = {
-            details_of(link).devices[0].removesuffix("a"): details_of(link).ports
+            links.KINDS["ovs"].made(link): details_of(link).ports
             for link in plan.links
             if link.kind == "ovs"
         }
