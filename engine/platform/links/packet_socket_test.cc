@@ -20,6 +20,7 @@
 
 #include "engine/base/machine_for_test.h"
 #include "engine/monitor/link_progress.h"
+#include "engine/platform/links/device_pair_for_test.h"
 #include "engine/platform/links/kinds.h"
 #include "engine/platform/links/veth.h"
 #include "engine/platform/memory_for_test.h"
@@ -27,22 +28,15 @@
 namespace unis {
 namespace {
 
-bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }
-
 class PacketSocketTest : public MemoryTest {
  protected:
   void SetUp() override {
     UNIS_NEED_ROOT();
     MemoryTest::SetUp();
-    ASSERT_TRUE(Shell(fmt::format("ip link add {} type veth peer name {}", near_, far_)));
-    for (const std::string& device : {near_, far_}) {
-      (void)Shell(
-          fmt::format("echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/{}/disable_ipv6", device));
-      ASSERT_TRUE(Shell(fmt::format("ip link set {} mtu 1504 arp off multicast off up", device)));
-    }
+    ASSERT_NO_FATAL_FAILURE(MakeDevicePair(near_, far_));
   }
   void TearDown() override {
-    (void)Shell(fmt::format("ip link delete {} 2>/dev/null", near_));
+    RemoveDevicePair(near_);
     MemoryTest::TearDown();
   }
 

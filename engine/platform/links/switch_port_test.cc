@@ -20,6 +20,7 @@
 
 #include "engine/base/machine_for_test.h"
 #include "engine/base/unique_fd.h"
+#include "engine/platform/links/device_pair_for_test.h"
 
 namespace unis {
 namespace {
@@ -28,16 +29,11 @@ class SwitchPortTest : public ::testing::Test {
  protected:
   void SetUp() override {
     UNIS_NEED_ROOT();
-    const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
-    ASSERT_TRUE(run(fmt::format("ip link add {} type veth peer name {}", near_, far_)));
-    for (const std::string& device : {near_, far_}) {
-      (void)run(fmt::format("echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/{}/disable_ipv6", device));
-      ASSERT_TRUE(run(fmt::format("ip link set {} mtu 1504 arp off multicast off up", device)));
-    }
+    ASSERT_NO_FATAL_FAILURE(MakeDevicePair(near_, far_));
     WritePid(getpid());
   }
   void TearDown() override {
-    (void)std::system(fmt::format("ip link delete {} 2>/dev/null", near_).c_str());
+    RemoveDevicePair(near_);
     std::filesystem::remove(pid_file_);
   }
   void WritePid(pid_t pid) const { std::ofstream(pid_file_) << pid << '\n'; }

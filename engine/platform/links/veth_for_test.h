@@ -16,6 +16,7 @@
 
 #include "engine/base/machine_for_test.h"
 #include "engine/platform/eth_port.h"
+#include "engine/platform/links/device_pair_for_test.h"
 #include "engine/platform/links/veth.h"
 #include "engine/platform/memory_for_test.h"
 
@@ -30,15 +31,10 @@ class VethTest : public MemoryTest {
   void SetUp() override {
     UNIS_NEED_ROOT();
     MemoryTest::SetUp();
-    const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
-    ASSERT_TRUE(run(fmt::format("ip link add {} type veth peer name {}", near_, far_)));
-    for (const std::string& device : {near_, far_}) {
-      (void)run(fmt::format("echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/{}/disable_ipv6", device));
-      ASSERT_TRUE(run(fmt::format("ip link set {} mtu 1504 arp off multicast off up", device)));
-    }
+    ASSERT_NO_FATAL_FAILURE(MakeDevicePair(near_, far_));
   }
   void TearDown() override {
-    (void)std::system(fmt::format("ip link delete {} 2>/dev/null", near_).c_str());
+    RemoveDevicePair(near_);
     MemoryTest::TearDown();
   }
 

@@ -153,7 +153,7 @@ TEST_F(VethTest, WhatTheKernelDoesNotTakeLeavesNoRoomAndGoesLater) {
   LinkEnd& end = *link->end();
   ASSERT_GT(end.Room(), 0U);
   const auto set = [this](const char* state) {
-    return std::system(fmt::format("ip link set {} {}", near_, state).c_str()) == 0;
+    return Shell(fmt::format("ip link set {} {}", near_, state));
   };
   ASSERT_TRUE(set("down"));
   std::uint32_t sent = 0;
@@ -188,7 +188,7 @@ TEST_F(VethTest, WhatAPortOfABridgeDropsIsCounted) {
   const auto link = VethLink::Create(config, memory_->pool());
   ASSERT_TRUE(link.ok()) << link.status();
   const EthPort program = Program(near_);
-  ASSERT_EQ(std::system(fmt::format("ip link set {} mtu 500", far_).c_str()), 0);
+  ASSERT_TRUE(Shell(fmt::format("ip link set {} mtu 500", far_)));
   EXPECT_EQ((*link)->Dropped(1), 0U);
   (void)Send(program, 3, 1000);
   EXPECT_EQ((*link)->Dropped(1), 3U);
@@ -249,17 +249,16 @@ class Elsewhere {
 
 TEST_F(VethTest, AnEndMayBeInAnotherNetworkNamespace) {
   const std::string space = near_ + "-space";
-  const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
-  ASSERT_TRUE(run("ip netns add " + space));
+  ASSERT_TRUE(Shell("ip netns add " + space));
   const std::unique_ptr<void, std::function<void(void*)>> gone(
-      this, [&](void*) { (void)run("ip netns delete " + space); });
-  ASSERT_TRUE(run(fmt::format("ip link set {} netns {}", far_, space)));
+      this, [&](void*) { (void)Shell("ip netns delete " + space); });
+  ASSERT_TRUE(Shell(fmt::format("ip link set {} netns {}", far_, space)));
   // Settings do not move along, and the kernel would send frames of its own.
-  (void)run(
+  (void)Shell(
       fmt::format("ip netns exec {} sh -c 'echo 1 >/proc/sys/net/ipv6/conf/{}/disable_ipv6' "
                   "2>/dev/null",
                   space, far_));
-  ASSERT_TRUE(run(fmt::format("ip -n {} link set {} up", space, far_)));
+  ASSERT_TRUE(Shell(fmt::format("ip -n {} link set {} up", space, far_)));
   v1::LinkConfig config = Config(true);
   config.mutable_veth()->set_without_rings(true);
   const auto made = VethLink::Create(config, memory_->pool());
@@ -272,7 +271,7 @@ TEST_F(VethTest, AnEndMayBeInAnotherNetworkNamespace) {
   program.Send(60);
   EXPECT_EQ(Receive(*link.end(), 10), 1U);
   EXPECT_EQ(link.Dropped(0), 0U);
-  ASSERT_TRUE(run(fmt::format("ip link set {} mtu 500", near_)));
+  ASSERT_TRUE(Shell(fmt::format("ip link set {} mtu 500", near_)));
   for (int i = 0; i < 3; ++i) program.Send(1000);
   program.End();
   EXPECT_EQ(link.Dropped(0), 3U) << "also once the program has ended";
@@ -285,7 +284,7 @@ TEST_F(VethTest, WhereAProgramEndedItsNetworkNamespaceIsLetGoAndItsDropsStay) {
   const EthPort program = Program(far_);
   Find(*link, 1);
   EXPECT_EQ(Tables(), tables + 1);
-  ASSERT_EQ(std::system(fmt::format("ip link set {} mtu 500", near_).c_str()), 0);
+  ASSERT_TRUE(Shell(fmt::format("ip link set {} mtu 500", near_)));
   (void)Send(program, 3, 1000);
   link->Forget(1);  // nobody asked before
   EXPECT_EQ(Tables(), tables);

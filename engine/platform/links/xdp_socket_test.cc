@@ -19,6 +19,7 @@
 
 #include "engine/base/machine_for_test.h"
 #include "engine/monitor/link_progress.h"
+#include "engine/platform/links/device_pair_for_test.h"
 #include "engine/platform/links/kinds.h"
 #include "engine/platform/links/veth.h"
 #include "engine/platform/links/xdp_program_for_test.h"
@@ -34,18 +35,13 @@ class XdpSocketTest : public MemoryTest {
   void SetUp() override {
     UNIS_NEED_ROOT();
     MemoryTest::SetUp();
-    ASSERT_TRUE(Run(fmt::format("ip link add {} type veth peer name {}", near_, far_)));
-    for (const std::string& device : {near_, far_}) {
-      (void)Run(fmt::format("echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/{}/disable_ipv6", device));
-      ASSERT_TRUE(Run(fmt::format("ip link set {} mtu 1504 arp off multicast off up", device)));
-    }
+    ASSERT_NO_FATAL_FAILURE(MakeDevicePair(near_, far_));
   }
   void TearDown() override {
-    (void)Run(fmt::format("ip link delete {} 2>/dev/null", near_));
+    RemoveDevicePair(near_);
     MemoryTest::TearDown();
   }
 
-  static bool Run(const std::string& command) { return std::system(command.c_str()) == 0; }
   v1::LinkConfig Config(bool engine_end) const {
     v1::LinkConfig config;
     config.set_name("link");
@@ -240,7 +236,8 @@ TEST_F(XdpSocketTest, TheAccountClosesWhereTheKernelDrops) {
 TEST_F(XdpSocketTest, WhatIsTooLongIsDroppedAndCounted) {
   const auto link = Make(true);
   ASSERT_NE(link, nullptr);
-  ASSERT_TRUE(Run(fmt::format("ip link set {} mtu 2000 && ip link set {} mtu 2000", near_, far_)));
+  ASSERT_TRUE(
+      Shell(fmt::format("ip link set {} mtu 2000 && ip link set {} mtu 2000", near_, far_)));
   XdpProgramForTest program(far_, kSlots, kSlots);
   ASSERT_TRUE(program.works());
   Find(*link, 1);
