@@ -62,8 +62,8 @@ bool HandoverController::Start(CoreIndex, TaskIndex first) noexcept {
   return true;
 }
 
-// `first` has its turn until the others are in order. A thread whose priority falls comes before
-// those that have it already.
+// `first` has its turn until the others are in order. Its priority then falls, and the kernel puts
+// it in front of the threads of the lower priority.
 bool HandoverController::PutInOrder(TaskIndex first) noexcept {
   if (above_ || !states_[first].in_line || !SetPriority(first, kFoot)) return false;
   for (std::size_t i = 1; i < tasks_.size(); ++i) {
@@ -195,7 +195,7 @@ bool HandoverController::InTurn(TaskIndex task) const noexcept {
   return turn != nullptr && Load(turn->passed) != Load(turn->began);
 }
 
-// The thread writes `before` first: one that begins a turn meanwhile tells two equal times.
+// The thread writes `before` first. If it begins a turn meanwhile, both times are equal.
 YieldingTasks::TurnTimes HandoverController::LastTurns(TaskIndex task) const noexcept {
   const unis_turn* const turn = states_[task].turn;
   if (turn == nullptr) return {};

@@ -59,7 +59,7 @@ absl::StatusOr<std::shared_ptr<Turns>> Turns::Find(pid_t pid) {
 Turns::~Turns() { munmap(shm_, sizeof(unis_turns)); }
 
 unis_turn* Turns::Of(pid_t tid) noexcept {
-  if (tid <= 0) return nullptr;  // of nobody: so are places that are free
+  if (tid <= 0) return nullptr;  // 0 is in places that are free
   for (unis_turn& turn : shm_->threads) {
     if (__atomic_load_n(&turn.tid, __ATOMIC_ACQUIRE) == tid) return &turn;
   }

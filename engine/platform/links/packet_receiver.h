@@ -32,8 +32,8 @@ class PacketReceiver {
   // Packets for which there was no room, since the last call or since the sockets were made. A
   // system call.
   virtual std::uint64_t TakeDrops() noexcept = 0;
-  // Packets that wait and that nobody will take: the process is gone. Once, and with system calls.
-  // What comes later is not among them.
+  // Packets that wait for a process that is gone, and not those that come later. To be called once;
+  // some system calls.
   virtual std::uint64_t TakeAbandoned() noexcept = 0;
   // Whether the process has the first of the sockets.
   virtual bool HeldBy(pid_t pid) const = 0;

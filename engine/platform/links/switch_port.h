@@ -23,8 +23,9 @@ class SwitchPort {
 
   // Finds the socket, also that of a switch that was started again. NotFound: it is not there yet.
   absl::Status Follow();
-  // How many of `most` packets have room here, and behind the switch too, where `free` of
-  // `capacity` slots were seen free. Any thread, without waiting; 0 where there is no switch.
+  // How many of `most` packets have room at this port and at the receiver behind the switch.
+  // `free`: slots of the receiver's ring, of `capacity`, that were seen free. 0: there is no
+  // switch. Any thread; it does not wait.
   std::uint32_t Room(std::uint32_t most, std::uint32_t free, std::uint32_t capacity) noexcept;
   // Packets for which there was no room, ever. A few system calls; also follows.
   std::uint64_t Dropped();

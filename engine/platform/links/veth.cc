@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kSentAt = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
 constexpr std::size_t kAddresses = 12;  // bytes in front of a VLAN tag
 constexpr std::size_t kTag = 4;
-// Of a ring that nobody can look at, because nobody has attached its program.
+// Of the ring of a program that is not attached: the engine cannot read it.
 constexpr std::uint32_t kAssumedSlots = 1024;
 
 bool Free(const tpacket2_hdr& slot) {
