@@ -17,6 +17,7 @@ from tests.python.place import step
 from unis import built
 from unis.cli import run_commands, terminal
 from unis.cli.bench_options import arms_of
+from unis.links import KINDS
 from unis.runtime import doctor, launcher
 from unis.runtime.doctor import kernel, runs
 from unis.runtime.doctor.finding import Level
@@ -329,7 +330,8 @@ def test_doctor_explains_each_finding() -> None:
     checks = [finding.check for finding in findings]
     for check in (
         "RT throttling", "RT groups", "fair server", "cgroup", "hugepages", "isolated cores",
-        "TSC", "THP", "governor", "SMT", "mempool", "lcores", "DPDK", "runs",
+        "TSC", "THP", "governor", "SMT", "mempool", "lcores", "DPDK", "runs", "interfaces",
+        "containers", *(f"links: {kind}" for kind in KINDS),
     ):  # fmt: skip
         assert check in checks
     for finding in findings:

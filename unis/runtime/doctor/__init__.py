@@ -16,7 +16,7 @@ def examine() -> list[Finding]:
         kernel.permission(), kernel.capabilities(), machine.cpus(ours), machine.distance(ours),
         kernel.hugepage_memory(), kernel.rt_throttling(), kernel.rt_groups(), kernel.fair_server(),
         kernel.run_group(), kernel.network_namespaces(), kernel.packet_sockets(),
-        machine.isolated_cores(ours),
+        kernel.host_interfaces(), machine.isolated_cores(ours),
         machine.tsc(), machine.transparent_hugepages(), machine.governor(), machine.smt(),
         machine.timers(),
         caches.isolation(found), caches.dma(found),

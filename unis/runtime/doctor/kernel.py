@@ -8,13 +8,14 @@ from pathlib import Path
 
 from unis import built
 from unis.links import namespaces
-from unis.runtime import cgroup, hugepages, sockets
+from unis.runtime import cgroup, hugepages, interfaces, sockets
 from unis.runtime.doctor.finding import Finding, blocked, content, fine, note
 from unis.runtime.errors import as_root
 
 _KERNEL = Path("/proc/sys/kernel")
 _UNISD_SECONDS = 10.0  # to tell what it keeps
 _CHAIN_MB = 256  # what a chain with default rings needs
+_NAMED = 6  # interfaces
 _FAIR_SERVER = Path("/sys/kernel/debug/sched/fair_server")
 
 
@@ -186,6 +187,21 @@ def packet_sockets() -> Finding:
     found, _, mend = lacking.partition("; ")
     meaning = "`unis attach` does not find the interfaces of a program; memifs and rings it does"
     return note("packet sockets", found, meaning, mend.strip("`"))
+
+
+def host_interfaces() -> Finding:
+    """Which interfaces of this host can be source or sink of a chain?"""
+    try:
+        found = interfaces.usable()
+    except OSError as error:
+        found, why = [], os.strerror(error.errno or 0)
+    else:
+        why = "no Ethernet interface is up and free"
+    if found:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        return fine("interfaces", f"ready: {', '.join(found[:_NAMED])}{more}")
+    meaning = "chains with a source or sink of `kind: interface` do not start"
+    return note("interfaces", why, meaning, "ip link set NAME up")
 
 
 def run_group() -> Finding:

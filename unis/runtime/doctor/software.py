@@ -45,9 +45,11 @@ def mempool_handler() -> Finding:
 
 
 def link_kinds() -> Iterator[Finding]:
-    """Which kinds of links cannot be used here?"""
+    """Which kinds of links can be used here?"""
     for kind in KINDS.values():
-        if lacking := kind.lacks():
+        if not (lacking := kind.lacks()):
+            yield fine(f"links: {kind.name}", "ready")
+        else:
             meaning = f"links of kind {kind.name} do not come up"
             found, _, mend = lacking.partition("; ")
             yield note(f"links: {kind.name}", found, meaning, mend)
@@ -56,7 +58,7 @@ def link_kinds() -> Iterator[Finding]:
 def containers() -> Finding:
     """Can functions run in containers?"""
     if found := shutil.which("crun"):
-        return fine("containers", found)
+        return fine("containers", f"ready: {found}")
     meaning = "functions with `container` do not start"
     return note("containers", "no crun", meaning, "apt-get install crun")
 
