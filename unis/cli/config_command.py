@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from unis.chain.load import load
-from unis.chain.values import INGRESS
+from unis.chain.values import EGRESS, INGRESS
 from unis.cli.options import ChainFileArgument, JsonOption, RunNameOption
-from unis.cli.terminal import out, print_line, table_of
+from unis.cli.terminal import out, print_line, table_of, warn
+from unis.links import KINDS
+from unis.runtime import interfaces
+from unis.runtime.errors import LaunchError
 from unis.runtime.planning import plan_chain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pydantic import BaseModel
 
     from unis.chain.graph import ChainGraph, Edge, Graph
-    from unis.chain.model import Match
+    from unis.chain.model import Match, Traffic
     from unis.plan.model import ChainPlan, FunctionPlan, Plan
 
 
@@ -33,10 +38,21 @@ def config(
     """
     chain = load(file, name)
     plan = plan_chain(chain)
+    for sentence in _of_interfaces(plan.traffic.interfaces):
+        warn(sentence, "yellow")
     if as_json:
         out.print_json(data=plan.as_dict())
         return
     _print(plan, chain.graph)
+
+
+def _of_interfaces(names: Iterable[str]) -> Iterator[str]:
+    """What there is to know of source and sink; also that a chain could not start with them."""
+    for name in names:
+        try:
+            yield from interfaces.look_at([name])
+        except LaunchError as error:
+            yield f"the chain cannot start here: {error}"
 
 
 def _print(plan: Plan, graph: Graph) -> None:
@@ -46,14 +62,15 @@ def _print(plan: Plan, graph: Graph) -> None:
         f"{_listed(plan.cpus)}, traffic and scheduler on CPU {_listed(plan.platform_cpus)}; "
         f"{plan.hugepages_mb} MB of hugepages"
     )
+    print_line(f"source {_source(plan.traffic)}; sink {_end(plan.traffic.sink)}")
     for note in plan.notes:
         print_line(f"note: {note}", "yellow")
     out.print()
     out.print(_links(plan))
     for chain in plan.chains:
-        way = _way(chain, graph.chains[chain.name])
+        way = _way(plan.traffic, chain, graph.chains[chain.name])
         print_line(f"\nchain {chain.name}:{way}")
-        if chain.ring:
+        if chain.ring and _has_rings(plan, chain):
             told = f"  rings of {chain.ring.slots} slots: {chain.ring.why}"
             print_line(told)
     print_line(f"\nγ {plan.gamma.value:g}: {plan.gamma.why}")
@@ -80,14 +97,39 @@ def _print(plan: Plan, graph: Graph) -> None:
             print_line(f"  port {number}: {ends}")
 
 
-def _way(chain: ChainPlan, graph: ChainGraph) -> str:
-    """From link to link; of a chain with branches a line an edge."""
+def _source(traffic: Traffic) -> str:
+    return _end(traffic.source) + ("" if traffic.from_port else f", rate {traffic.rate}")
+
+
+def _end(end: BaseModel) -> str:
+    stated = end.model_dump(exclude_none=True)
+    more = ", ".join(f"{key} {stated[key]}" for key in ("size", "flows") if key in stated)
+    name = _device(end) or stated.get("file", "")
+    return " ".join(filter(None, [stated["kind"], name, more and f"({more})"]))
+
+
+def _device(end: BaseModel) -> str:
+    stated = end.model_dump()
+    return str(stated.get("interface") or stated.get("device") or "")
+
+
+def _has_rings(plan: Plan, chain: ChainPlan) -> bool:
+    """Of the length that the plan chooses."""
+    return any(
+        link.edge[0] == chain.name and KINDS[link.kind].default_slots is None for link in plan.links
+    )
+
+
+def _way(traffic: Traffic, chain: ChainPlan, graph: ChainGraph) -> str:
+    """From the source link by link to the sink; of a chain with branches a line an edge."""
     if chain.edges:
         edges = zip(graph.edges, chain.edges, strict=True)
         lines = graph_lines(graph, {edge: planned.links for edge, planned in edges})
         return "".join(f"\n  {line}" for line in lines)
     hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
-    return " " + " → ".join([chain.ingress, *hops, chain.egress])
+    source, sink = (_device(end) for end in traffic.ends)
+    ends = [source or "source", chain.ingress], [chain.egress, sink or "sink"]
+    return " " + " → ".join([*ends[0], *hops, *ends[1]])
 
 
 def _image(function: FunctionPlan) -> str:
@@ -106,11 +148,17 @@ def _print_process(name: str, more: str, argv: list[str]) -> None:
 
 
 def _links(plan: Plan) -> Table:
+    sockets = any(link.socket for link in plan.links)
     table = table_of("", "link", words=("kind",))
     table.add_column("slots", justify="right")
-    table.add_column("socket")
+    if sockets:
+        table.add_column("socket")
     for link in plan.links:
-        table.add_row(link.name, link.kind, str(link.slots), str(link.socket or ""))
+        kind = KINDS[link.kind]
+        end = 0 if link.edge[2] == EGRESS else 1
+        room = kind.waiting_room(link, end)
+        words = [str(link.socket or "")] * sockets
+        table.add_row(link.name, link.kind + kind.driver_stated(link), str(room), *words)
     return table
 
 

@@ -132,6 +132,10 @@ class LinkKind(ABC):
         """That of a port."""
         return self.driver
 
+    def driver_stated(self, link: LinkPlan) -> str:  # noqa: ARG002
+        """That of functions' ports on a link, if it is not the usual one, as it is told."""
+        return ""
+
     def device(self, port: PortEnds) -> str:
         """EAL's --vdev: `net_memif0,role=server,…`."""
         arguments = [f"{key}={value}" for key, value in self.device_arguments(port).items()]
@@ -144,6 +148,10 @@ class LinkKind(ABC):
     def hindrance(self) -> str:
         """Of that, what keeps links from being made here, whatever DPDK the functions have."""
         return ""
+
+    def waiting_room(self, link: LinkPlan, end: int) -> int:  # noqa: ARG002
+        """Packets of 64 bytes that may wait for the receiver at an end."""
+        return link.slots
 
     def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
         """How many of the engine's packet buffers the link may hold: a burst in, a burst out."""

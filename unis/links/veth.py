@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 from unis.links import devices
 from unis.links.kind import LinkDetails, LinkKind, LinkPlan, LinkSpec, PortEnds
@@ -11,6 +12,8 @@ from unis.v1 import engine_pb2 as pb
 _FRAME_BYTES, _BLOCK_BYTES = 2048, 4096
 _BATCH = 32  # frames a burst of net_mmsg, where none is stated
 _MMSG = "net_mmsg"  # our driver (ports/net_mmsg)
+_BUFFER = Path("/proc/sys/net/core/rmem_default")  # bytes, of a socket
+_LEAST_BYTES = 832  # of a buffer, that a frame of 64 bytes takes (packet_socket.h)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,11 @@ class Veth(LinkKind):
         """As the link states it."""
         return self.driver if details_of(port.link).batch is None else _MMSG
 
+    def driver_stated(self, link: LinkPlan) -> str:
+        """With its batch."""
+        batch = details_of(link).batch
+        return f", driver mmsg, batch {batch}" if batch else ""
+
     def device_arguments(self, port: PortEnds) -> dict[str, object]:
         """Both ends state the same size."""
         veth = details_of(port.link)
@@ -80,6 +88,12 @@ class Veth(LinkKind):
             "framesz": _FRAME_BYTES,
             "framecnt": port.link.slots,
         }
+
+    def waiting_room(self, link: LinkPlan, end: int) -> int:
+        """Of functions on net_mmsg the default buffer of a socket; the slots are the engine's."""
+        veth = details_of(link)
+        ours = veth.engine_end and end == 0
+        return link.slots if ours or veth.batch is None else -(-_buffer() // _LEAST_BYTES)
 
     def made(self, link: LinkPlan) -> str:
         """The device of end 0: with it the other goes."""
@@ -99,6 +113,10 @@ class Veth(LinkKind):
     def remove(self, name: str) -> list[str]:
         """Both devices."""
         return devices.remove([("veth", name)])
+
+
+def _buffer() -> int:
+    return int(_BUFFER.read_text())
 
 
 def _batch(spec: LinkSpec) -> int | None:
