@@ -142,7 +142,7 @@ bool EthPort::LinkUp() const {
 
 std::uint64_t EthPort::Missed() const {
   rte_eth_stats stats{};
-  return rte_eth_stats_get(port_, &stats) == 0 ? stats.imissed : 0;
+  return rte_eth_stats_get(port_, &stats) == 0 ? stats.imissed + stats.ierrors : 0;
 }
 
 std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const noexcept {

@@ -42,7 +42,8 @@ class EthPort {
   std::uint16_t id() const noexcept { return port_; }
   const PortQueues& queues() const noexcept { return queues_; }
   bool LinkUp() const;
-  // Packets that came and found no room in its queues, since it was opened, as its driver counts.
+  // Packets that came and found no room in its queues or were no frame that it takes, since it was
+  // opened, as its driver counts.
   std::uint64_t Missed() const;
   // From all queues; one thread.
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;

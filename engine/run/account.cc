@@ -13,11 +13,16 @@ namespace {
 PathCounts CountLinks(const Deployment& deployment, const Topology::Path& path) {
   PathCounts counts;
   for (const auto& end : path.out) {
-    if (const LinkProgress* out = deployment.progress(end.link)) counts.tx += out->sent();
+    const LinkProgress* const out = deployment.progress(end.link);
+    counts.tx += out == nullptr ? 0 : out->sent();
+    counts.sent_known = counts.sent_known && out != nullptr;
     counts.refused += deployment.Dropped(end.link);
   }
-  for (const auto& end : path.in)
-    if (const LinkProgress* in = deployment.progress(end.link)) counts.rx += in->received();
+  for (const auto& end : path.in) {
+    const LinkProgress* const in = deployment.progress(end.link);
+    counts.rx += in == nullptr ? 0 : in->received();
+    counts.received_known = counts.received_known && in != nullptr;
+  }
   return counts;
 }
 

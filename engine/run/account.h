@@ -45,6 +45,7 @@ struct PathCounts {
   std::uint64_t tx = 0;
   std::uint64_t refused = 0;  // offered when the egress was full; or dropped by the link
   bool counted = false;       // false: another program, of which only the links tell
+  bool received_known = true, sent_known = true;  // false: nor does one of the links
   std::uint64_t taken() const { return rx > tx + refused ? rx - tx - refused : 0; }
 };
 PathCounts CountPath(const Deployment& deployment, const Topology::Path& path);

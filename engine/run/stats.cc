@@ -113,6 +113,8 @@ void FillPaths(const Deployment& deployment, const Topology::Function& function,
     out.set_dropped_egress_full(counts.refused);
     out.set_taken(counts.taken());
     out.set_counted(counts.counted);
+    out.set_received_known(counts.received_known);
+    out.set_sent_known(counts.sent_known);
   }
 }
 

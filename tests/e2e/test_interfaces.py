@@ -3,9 +3,14 @@
 import os
 import signal
 import socket
+import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from pyroute2.ethtool.ioctl import IoctlEthtool
 
 from tests.e2e.machine import Json, Machine
 from tests.e2e.test_run import assert_whole
@@ -14,6 +19,9 @@ from unis.links.devices import silence
 
 _SIZE = 60
 _ALL = 3  # protocols
+_JOINED = 3 * 1448  # bytes of TCP
+# Of the kernel's headers.
+_SOL_PACKET, _PACKET_VNET_HDR, _NEEDS_CHECKSUM, _TCP_OF_IPV4 = 263, 15, 1, 1
 
 
 class Outside:
@@ -41,12 +49,34 @@ class Outside:
     def receive(self, count: int) -> list[bytes]:
         return [self.far.recv(2048) for _ in range(count)]
 
-    def found(self) -> list[Json]:
-        """What the host says of its interfaces, but what they count."""
+    def send_joined(self, count: int) -> None:
+        """Packets of TCP that are three each, as GRO of the receiver would make them."""
+        ip = struct.pack(
+            "!BBHHHBBH4s4s", 0x45, 0, 40 + _JOINED, 0, 0, 64, 6, 0, b"\xc0\0\2\1", b"\xc0\0\2\2"
+        )
+        tcp = struct.pack("!HHIIBBHHH", 1, 2, 0, 0, 0x50, 0x10, 1024, 0, 0)
+        packet = bytes.fromhex("020000000001020000000002") + b"\x08\0" + ip + tcp + bytes(_JOINED)
+        virtio = struct.pack("=BBHHHH", _NEEDS_CHECKSUM, _TCP_OF_IPV4, 54, _JOINED // 3, 34, 16)
+        with self._socket("near") as joined:
+            joined.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+            for _ in range(count):
+                joined.send(virtio + packet)
+
+    def found(self) -> list[object]:
+        """What the host says of its interfaces, but what they count; and their offloads."""
         import json
 
-        said = subprocess.check_output(["ip", "-d", "-j", "link", "show"], text=True)
-        return [one for one in json.loads(said) if one.get("ifname") in (self.source, self.sink)]
+        said = subprocess.check_output(["ip", "-d", "-j", "addr", "show"], text=True)
+        mine = [one for one in json.loads(said) if one.get("ifname") in (self.source, self.sink)]
+        return [*mine, *(offloads(name) for name in (self.source, self.sink))]
+
+    def promiscuous(self) -> list[int]:
+        return [one["promiscuity"] for one in self.found() if isinstance(one, dict)]
+
+
+def offloads(name: str) -> set[str]:
+    with closing(IoctlEthtool(name)) as kernel:
+        return {feature for feature, on, *_ in kernel.get_features() if on}
 
 
 def frame(at: int) -> bytes:
@@ -78,22 +108,25 @@ def outside() -> Iterator[Outside]:
         ip("netns", "delete", name)
 
 
-def up(machine: Machine, made: Outside) -> None:
-    file = machine.chain_file(
+def file_of(machine: Machine, made: Outside) -> Path:
+    return machine.chain_file(
         {"count": {"program": "monitor", "cpu": 1, "cost_ns": 50}},
         traffic={
             "source": {"kind": "interface", "interface": made.source},
             "sink": {"kind": "interface", "interface": made.sink},
         },
     )
-    machine.up(file)
+
+
+def up(machine: Machine, made: Outside) -> None:
+    machine.up(file_of(machine, made))
 
 
 def test_every_frame_goes_through_in_order_and_is_accounted_for(machine: Machine) -> None:
     with outside() as made:
         before = made.found()
         up(machine, made)
-        assert [one["promiscuity"] for one in made.found()] == [1, 1]
+        assert made.promiscuous() == [1, 1]
         made.send(0, 2000)
         assert made.receive(2000) == [frame(at) for at in range(2000)]
         account = machine.exact_account()
@@ -123,3 +156,36 @@ def test_what_finds_no_room_is_offered_and_dropped(machine: Machine) -> None:
         assert told["dropped_source"] > 5_000
         machine.kill(unisd)
         machine.wait_for(lambda: made.found() == before, "they stay promiscuous")
+
+
+def test_a_packet_that_was_joined_of_several_is_dropped_and_told(machine: Machine) -> None:
+    """An interface with GRO or LRO, or a neighbour that leaves segments to it."""
+    with outside() as made:
+        up(machine, made)
+        made.send_joined(5)
+        made.send(0, 100)
+        assert made.receive(100) == [frame(at) for at in range(100)]
+        account = machine.exact_account()
+        assert_whole(account)
+        assert (account["offered"], account["delivered"]) == (105, 100)
+        assert account["dropped_source"] == 5
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_amid_packets_leaves_interfaces_as_they_were(
+    machine: Machine, end: signal.Signals
+) -> None:
+    with outside() as made:
+        before = made.found()
+        process = machine.start("up", str(file_of(machine, made)))
+        machine.wait_for(lambda: made.promiscuous() == [1, 1], "nobody listens")
+        at = 0
+        while process.poll() is None:
+            made.send(at, 200)
+            at += 200
+            if at == 2000:
+                process.send_signal(end)
+        assert at > 2000
+        process.communicate(timeout=60)
+        assert made.found() == before
+    machine.assert_clean()

@@ -157,6 +157,24 @@ def test_functions_on_net_mmsg_are_accounted_for_and_come_back(
     assert_whole(machine.exact_account())
 
 
+@pytest.mark.parametrize("driver", ["af_packet", "mmsg"])
+def test_their_links_tell_what_functions_received_and_sent(machine: Machine, driver: str) -> None:
+    """Between two looks of the platform's CPU some may be missed."""
+    functions = {name: macswap() for name in "ab"}
+    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "5kpps"}
+    file = machine.chain_file(functions, links=on_veths("a", "b", driver=driver), traffic=traffic)
+    machine.up(file)
+    assert_delivers_more_than(machine, 10_000)
+    stats = machine.ps()["stats"]
+    came = int(stats["account"]["offered"])
+    for function in stats["functions"]:
+        (path,) = function["paths"]
+        assert path["received_known"]
+        assert path["sent_known"]
+        for counter in ("rx_packets", "tx_packets"):
+            assert came * 0.7 < int(path[counter]) < came * 1.3
+
+
 def test_functions_may_wait_for_packets_where_the_kernel_schedules(machine: Machine) -> None:
     """Others that poll have all of their CPU."""
     shares = {}

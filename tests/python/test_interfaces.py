@@ -86,7 +86,7 @@ def switch_on(*features: str) -> list[str]:
 def test_offloads_that_join_packets_are_told_with_what_ends_it() -> None:
     with namespace(("eth1", "far")) as name:
         (remark,) = namespaces.inside(name, lambda: switch_on("rx-gro"))
-    assert "eth1 joins received packets (gro), and frames longer than 1518 bytes" in remark
+    assert "eth1 joins received packets (gro), and those that get too long" in remark
     assert "`ethtool -K eth1 gro off`" in remark
 
 

@@ -49,7 +49,8 @@ def snapshot(seconds: int) -> pb.Stats:
                 ),
                 paths=[
                     pb.PathStats(
-                        chain="edge", rx_packets=packets, counted=True,
+                        chain="edge", rx_packets=packets, counted=True, received_known=True,
+                        sent_known=True,
                         ingress=pb.LinkStats(name="in", packets=1900, capacity=2047),
                     ),
                     pb.PathStats(chain="back", egress=pb.LinkStats(packets=7, capacity=2047)),
@@ -247,6 +248,24 @@ def test_of_functions_that_do_not_count_nobody_knows_what_they_hold() -> None:
     assert account_line(account, counted=False).endswith(" 4 in flight or dropped by functions")
     account.exact = True
     assert account_line(account, counted=False).endswith(" 4 in flight")
+
+
+@pytest.mark.parametrize(("counted", "taken"), [(True, "5"), (False, "–")])
+def test_packets_are_shown_where_a_function_or_its_links_count_them(
+    *, counted: bool, taken: str
+) -> None:
+    """What a function keeps it alone knows: a count by links may be too low."""
+    path = pb.PathStats(
+        chain="edge", rx_packets=4005, tx_packets=4000, taken=5, counted=counted,
+        received_known=True, sent_known=True,
+    )  # fmt: skip
+    stats = pb.Stats(functions=[pb.FunctionStats(name="fw", paths=[path])])
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(processes(stats, {}))
+    assert stream.getvalue().splitlines()[-1].split()[-5:] == ["edge", "4k", "4k", "0", taken]
+    now = pb.Stats(time_ns=SECOND, functions=stats.functions)
+    row = next(line for line in shown(Rates(pb.Stats(), now)) if line.startswith("fw"))
+    assert "edge 4k" in row
 
 
 def test_what_a_link_dropped_is_shown_of_a_program_that_counts_nothing() -> None:

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from unis.runtime.state import FunctionProcess
     from unis.v1 import engine_pb2 as pb
 
-_NOT_COUNTED = "– in place of packets: only functions on rings tell UNiS their counts"
+_NOT_COUNTED = (
+    "packets of functions that are not on rings are counted by their links; – where they cannot be"
+)
 _SECONDS = 1.0  # for an engine to answer: one that hangs must not hide the others
 _EDGE_SECONDS = 0.2  # some hundred turns of functions
 _PAUSE = 0.005

@@ -190,11 +190,11 @@ def _functions(rates: Rates, wide: bool, *, states: bool) -> Table:
             table.add_row(
                 *first,
                 path.chain,
-                number(rates.rate(was.rx_packets, path.rx_packets)) if path.counted else "–",
+                number(rates.rate(was.rx_packets, path.rx_packets)) if path.received_known else "–",
                 bar(path.ingress.packets, path.ingress.capacity, wide=wide),
                 bar(path.egress.packets, path.egress.capacity, wide=wide),
                 switches if row == 0 else "",
-                Text(number(drops), "red" if drops > 0 else "") if path.counted or drops else "–",
+                Text(number(drops), "red" if drops else "") if path.sent_known or drops else "–",
             )
     return table
 
@@ -279,10 +279,14 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
         if not function.paths:
             table.add_row(*own)
         for row, path in enumerate(function.paths):
-            counts = (path.rx_packets, path.tx_packets, path.dropped_egress_full, path.taken)
-            shown = [number(count) if path.counted else "–" for count in counts]
-            if path.dropped_egress_full:  # of any program its link tells
-                shown[2] = number(path.dropped_egress_full)
+            counts = (
+                (path.rx_packets, path.received_known),
+                (path.tx_packets, path.sent_known),
+                # A link may tell this though it cannot be read.
+                (path.dropped_egress_full, path.sent_known or path.dropped_egress_full),
+                (path.taken, path.counted),
+            )
+            shown = [number(count) if known else "–" for count, known in counts]
             table.add_row(*(own if row == 0 else [""] * len(own)), path.chain, *shown)
     return table
 

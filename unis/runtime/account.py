@@ -3,7 +3,7 @@
 from unis.v1 import engine_pb2 as pb
 
 DROPPED = {
-    "dropped_source": "by the source's device, whose queue was full",
+    "dropped_source": "by the source's device (queue full, or a frame too long)",
     "dropped_ingress_full": "first ring full",
     "dropped_egress_full": "a link full",
     "dropped_by_function": "by functions",

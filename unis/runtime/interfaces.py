@@ -63,8 +63,8 @@ def _look_at(name: str) -> Iterator[str]:
     if joining := _joining(name):
         off = " ".join(f"{offload} off" for offload in joining)
         yield (
-            f"interface {name} joins received packets ({', '.join(joining)}), and frames longer "
-            f"than 1518 bytes are dropped: `ethtool -K {name} {off}` ends that"
+            f"interface {name} joins received packets ({', '.join(joining)}), and those that get "
+            f"too long are dropped: `ethtool -K {name} {off}` ends that"
         )
 
 
