@@ -15,17 +15,19 @@ from tests.python.planned import small
 from unis import built, links
 from unis.chain.load import load
 from unis.cli import run_commands
+from unis.engine import names
 from unis.links import namespaces
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
-from unis.runtime import change, folders, launcher
+from unis.runtime import change, folders, launcher, running
 from unis.runtime.claim import claim, claim_more
 from unis.runtime.directory import all_runs, run_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.interrupts import Interrupts
 from unis.runtime.planning import places
 from unis.runtime.run import Options, Run
+from unis.v1 import engine_pb2 as engine
 from unis.v1 import supervisor_pb2 as pb
 
 pytestmark = pytest.mark.system
@@ -49,9 +51,8 @@ def planned(tmp_path: Path, name: str = "x", **parts: Any) -> Plan:
     return make_plan(load(chain(tmp_path, name, **parts)), Machine(EIGHT), [], places)
 
 
-def claimed(plan: Plan, policy: str | None = None) -> Any:
-    directory = run_directory(plan.name)
-    return claim(plan, directory, Options(policy=policy), print, Interrupts())
+def claimed(plan: Plan) -> Any:
+    return claim(plan, run_directory(plan.name), Options(), print, Interrupts())
 
 
 # ------------------------------------------------------------------ the policy in force
@@ -61,11 +62,25 @@ def waiting(policy: str = "other") -> dict[str, Any]:
     return {"links": [{**MMSG, "wait": True}], "scheduler": {"policy": policy}}
 
 
-def test_functions_that_wait_do_not_start_under_a_policy_that_has_them_poll(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="a link of nat has `wait`: under policy unis"):
-        claimed(planned(tmp_path, **waiting()), "unis")
+def test_functions_that_wait_do_not_start_under_a_policy_that_has_them_poll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "known_before", lambda *_: pytest.fail("costs are measured"))
+    sentence = "a link of nat has `wait`: under policy unis .* such as --policy other"
+    plan, options = planned(tmp_path, **waiting()), Options(policy="unis")
+    with (
+        pytest.raises(LaunchError, match=sentence),
+        running.running(plan, options, print, Interrupts()),
+    ):
+        pytest.fail("it runs")
     assert all_runs() == []
-    claimed(planned(tmp_path, **waiting()))
+
+
+def test_who_typed_a_policy_is_told_what_to_type(tmp_path: Path) -> None:
+    run = Run(planned(tmp_path, **waiting()), Options(), print, Interrupts())
+    with pytest.raises(LaunchError, match="such as `unis policy other x`") as refused:
+        run.set_policy(engine.PolicyRequest(policy=names.policy("unis")))
+    assert "scheduler.policy" not in str(refused.value)
 
 
 @pytest.mark.parametrize("policy", ["other", "batch"])
@@ -79,7 +94,7 @@ def test_no_change_brings_functions_that_wait_under_such_a_policy(
     run = Run(plan, Options(policy="unis"), print, Interrupts())
     file = str(chain(tmp_path, **waiting(policy)))
     request = pb.ApplyFileRequest(file=file, cpus=EIGHT, dry_run=dry_run)
-    with pytest.raises(LaunchError, match="a link of nat has `wait`: under policy unis"):
+    with pytest.raises(LaunchError, match=r"has `wait`: .* `unis policy other x`"):
         change.apply_file(run, (), request, print)
     assert run.plan is plan
 

@@ -369,11 +369,11 @@ def _stated_way(chain: ChainGraph, function: str) -> Way | None:
     return (min(received), min(sent)) if received and sent else None
 
 
-def waiting_refused(policy: str) -> str:
+def waiting_refused(policy: str, mend: str) -> str:
     """Why no link may have `wait` then."""
     return (
         f"under policy {policy} functions poll and hand the CPU over; for functions that wait, "
-        "state another scheduler.policy, such as other"
+        f"{mend}"
     )
 
 
@@ -396,7 +396,8 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
                     ("links", at, key), "applies to driver: mmsg; add that, or leave it out"
                 )
         if link.wait and file.scheduler.policy in POLLING_POLICIES:
-            sentence = f"{waiting_refused(file.scheduler.policy)}, or leave it out"
+            mend = "state another scheduler.policy, such as other, or leave it out"
+            sentence = waiting_refused(file.scheduler.policy, mend)
             yield Problem(("links", at, "wait"), sentence)
         opens = [
             workload.KINDS[wiring.groups[end]].opens(kind)

@@ -42,7 +42,7 @@ def apply_file(
     known = run.plan.variables
     loaded = load(Path(request.file), run.plan.name, {**known, **request.variables})
     new = plan_chain(loaded, machine, run.plan)
-    require_polling(new, run.options.policy)
+    require_polling(new, run.options.policy, f"type `unis policy other {new.name}` first")
     steps = difference(run.plan, new, missing)
     result = pb.ApplyFileResult(
         difference=ParseDict(steps.as_dict(), pb.Difference()),

@@ -39,7 +39,6 @@ def claim(
         raise LaunchError(
             f"UNiS needs root, for hugepages and real-time scheduling: run `{as_root()}`"
         )
-    require_polling(plan, options.policy)
     require_machine(plan, report)
     with machine_lock():
         with switch.deferred():
@@ -100,7 +99,7 @@ def require_room(plan: Plan, old: RunState) -> None:
     """LaunchError, or NotBuiltError, if `plan` could not be brought up in the place of `old`."""
     built.unisd()
     port_parts(plan.name)
-    require_polling(plan, old.policy)
+    require_polling(plan, old.policy, f"type `unis policy other {plan.name}` first")
     require_machine(plan)
     _require_no_damage()
     freed_mb = 0 if old.undone() else old.hugepages_mb

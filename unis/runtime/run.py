@@ -45,6 +45,7 @@ class Options:
     # Of functions whose cost the file does not state. `kept`: as they were here lately. `measured`:
     # what is not kept is measured before the start, as always under `cost: static`. `anew`: all is.
     costs: Literal["unknown", "kept", "measured", "anew"] = "kept"
+    again: bool = False  # it was up before: `unis ps` tells why it is no longer
     sizes: list[int] = dataclasses.field(
         default_factory=list
     )  # to measure with, instead of the traffic's
@@ -307,7 +308,8 @@ class Run:
 
     def set_policy(self, asked: pb.PolicyRequest) -> None:
         """As if the command line of `unis up` had said it: it counts when the run comes again."""
-        require_polling(self.plan, names.policy_name(asked.policy))
+        other = f"choose another policy, such as `unis policy other {self.plan.name}`"
+        require_polling(self.plan, names.policy_name(asked.policy), other)
         self.client.set_policy(asked.policy, asked.controller or None)
         policy, controller = names.policy_name(asked.policy), self.options.controller
         if asked.controller:
@@ -354,11 +356,11 @@ class Run:
                 process.wait(max(0.0, end - time.monotonic()))
 
 
-def require_polling(plan: Plan, policy: str | None) -> None:
-    """LaunchError if functions would wait in their receive call under a policy, else the plan's,
-    that has them poll.
+def require_polling(plan: Plan, policy: str | None, mend: str) -> None:
+    """LaunchError, with what mends it, if functions would wait in their receive call under a
+    policy, else the plan's, that has them poll.
     """
     policy = policy or plan.policy
     waiting = [function.name for function in plan.functions if function.waits]
     if waiting and policy in POLLING_POLICIES:
-        raise LaunchError(f"a link of {waiting[0]} has `wait`: {waiting_refused(policy)}")
+        raise LaunchError(f"a link of {waiting[0]} has `wait`: {waiting_refused(policy, mend)}")
