@@ -17,6 +17,7 @@ from tests.python.place import step
 from unis import built
 from unis.cli import run_commands, terminal
 from unis.cli.bench_options import arms_of
+from unis.engine.client import EngineClient, EngineError
 from unis.links import KINDS
 from unis.runtime import doctor, launcher
 from unis.runtime.doctor import kernel, runs
@@ -162,6 +163,32 @@ def test_one_hung_engine_does_not_hide_the_others(tmp_path: Path) -> None:
     assert code == 1
     assert "hung: unisd did not answer GetStats" in text
     assert "other: starting" in text
+
+
+def test_a_run_that_ends_while_it_is_asked_is_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its engine is gone by then."""
+    directory = stale_run(tmp_path, launcher=ProcessId.me(), phase=Phase.RUNNING)
+
+    def gone(*_: object, **__: object) -> None:
+        state = directory.read()
+        assert state
+        directory.write(state.with_changes(phase=Phase.STOPPING))
+        raise EngineError("unisd does not answer", gone=True)
+
+    monkeypatch.setattr(EngineClient, "stats", gone)
+    code, text = run("ps", "ghost")
+    assert (code, "ghost: stopping" in text) == (0, True), text
+    for command in ("account", "top"):
+        assert run(command, "ghost") == (1, "`ghost` is stopping\n")
+
+
+def test_nothing_is_attached_to_a_cpu_that_is_not_there(tmp_path: Path) -> None:
+    code, text = run("attach", "--pid", str(os.getpid()), "--cpu", "999")
+    assert code == 2
+    assert "CPU 999 does not exist here: give --cpu one of " in text
+    assert not (tmp_path / "run" / "runs").exists()
 
 
 def test_words_that_mean_nothing_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from unis.cli.terminal import fail, say
 from unis.engine.limits import limit
 from unis.runtime.directory import RunDirectory, keep_off_functions, run_directory
 from unis.runtime.process import wait_gone
+from unis.runtime.state import Phase
 
 if TYPE_CHECKING:
     from unis.runtime.state import RunState
@@ -95,14 +96,19 @@ def attach(
 
     Example: unis attach --pid 4711 --ingress memif:0 --egress memif:1 --cpu 1
     """
+    from unis.plan.cpus import format_cpu_list
     from unis.plan.machine import Machine
     from unis.runtime.attached import run_attached
     from unis.runtime.launcher import start_launcher
     from unis.runtime.requests import SupervisorClient
     from unis.v1 import supervisor_pb2 as pb
 
-    ways = _ways(pid, ingress or [], egress or [])
     machine = Machine.this()  # before we keep off the CPUs of functions
+    if cpu not in machine.cpus:
+        raise fail(
+            f"CPU {cpu} does not exist here: give --cpu one of {format_cpu_list(machine.cpus)}"
+        )
+    ways = _ways(pid, ingress or [], egress or [])
     keep_off_functions()
     request = pb.AttachProcessRequest(
         name=function or _called(pid),
@@ -121,6 +127,8 @@ def attach(
         run = partial(run_attached, name, request, policy or "unis", cpus)
         raise typer.Exit(start_launcher(run, say))
     _require_attached(state)
+    if state.phase == Phase.STOPPING:
+        raise fail(f"`{name}` is stopping; try again when `unis ps` no longer shows it", code=1)
     if policy:
         raise fail(f"`{name}` is already running: `unis policy` changes its policy")
     with SupervisorClient(directory.requests(state.run_id)) as supervisor:

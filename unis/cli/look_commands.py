@@ -100,6 +100,9 @@ def _ask(directory: RunDirectory, state: RunState, *, latency: bool = False) -> 
             stats = client.stats(latency=latency, seconds=_SECONDS)
             return _RunRow(state, stats, waits=_edge_waits(client, stats))
         except EngineError as error:
+            now = directory.read()  # it may have begun to end meanwhile
+            if now is None or now.run_id != state.run_id or now.phase != Phase.RUNNING:
+                return _RunRow(now or state.with_changes(phase=Phase.STOPPING))
             return _RunRow(state, silence=str(error))
 
 

@@ -90,4 +90,6 @@ def connect(name: str | None) -> tuple[RunDirectory, RunState, EngineClient]:
     from unis.engine.client import EngineClient
 
     directory, state = choose_running(name)
+    if state.phase == Phase.STOPPING:
+        raise fail(f"`{state.name}` is stopping", code=1)
     return directory, state, EngineClient(directory.socket)
