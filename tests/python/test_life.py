@@ -156,7 +156,11 @@ def test_the_exit_code_of_a_refused_deployment(place: Place, code: str, exit_cod
     """docs/unis@.service starts a run again after 1, and not after 2."""
     refuse = place.folder / "refuse"
     refuse.write_text(code)
-    place.unis("up", place.file(), code=exit_code, FAKE_REFUSE_ONCE=str(refuse))
+    said = place.unis("up", place.file(), code=exit_code, FAKE_REFUSE_ONCE=str(refuse))
+    # What is wrong with the file is told, and nothing was started that could tell more.
+    assert ("the logs are kept: `unis logs life`" in said) == (exit_code == 1)
+    assert [row["phase"] for row in place.ps()] == ["failed"] * (exit_code == 1)
+    assert "not now" in place.unis("logs", "life")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from unis.runtime.interrupts import Interrupts, interrupts
 from unis.runtime.orphans import adopt_orphans
 from unis.runtime.planning import plan_chain
 from unis.runtime.process import keep_to
-from unis.runtime.run import Options, Run
+from unis.runtime.run import Options, Run, require_polling
 from unis.runtime.state import Phase
 from unis.runtime.steps import STEPS
 from unis.v1 import engine_pb2 as pb
@@ -103,6 +103,7 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
 
     RunFailedError, besides what made it end, where something could not be undone.
     """
+    require_polling(plan, options.policy, "give another --policy, such as --policy other")
     costs = known_before(plan, options, report, switch)
     run = Run(plan, options, report, switch, costs)
     cpus = os.sched_getaffinity(0)  # while it runs we keep off those of functions
@@ -113,7 +114,10 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
         yield run
         failed = False
     except (UnisError, RunTimeoutError) as error:
-        reason = str(error)
+        if options.again or _has_logs(run, error):
+            reason = str(error)
+        elif run.has_claimed:
+            run.note(str(error))
         raise
     except (InterruptedRunError, KeyboardInterrupt, GeneratorExit):
         failed = False
@@ -129,6 +133,8 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
             report(account_line(account))
         for problem in problems:
             report(problem)
+        if reason and run.has_claimed:
+            report(f"the logs are kept: `unis logs {plan.name}`")
         if not problems:
             keep_to(cpus)  # for what this process plans next
         if problems and not failed:
@@ -136,6 +142,14 @@ def running(plan: Plan, options: Options, report: Report, switch: Interrupts) ->
                 f"the clean-up of `{plan.name}` is incomplete; try again with "
                 f"`unis down {plan.name}`"
             )
+
+
+def _has_logs(run: Run, error: BaseException) -> bool:
+    """Whether there is more to read of a start that failed: not if nothing was started, or unisd
+    alone, which has told what is wrong with the input.
+    """
+    refused = isinstance(error, UnisError) and error.bad_input
+    return bool(run.functions) or (run.unisd is not None and not refused)
 
 
 def _bring_up(run: Run) -> None:

@@ -14,7 +14,7 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from google.protobuf.message import Message
@@ -206,6 +206,7 @@ class _Down:
 def _once(
     plan: Plan, options: Options, job: Job, timeout: float | None, before: str
 ) -> _Down | None:
+    options = replace(options, again=bool(before))
     died: Supervisor | None = None
     served: float | None = None
     try:
