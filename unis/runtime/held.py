@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from unis.runtime.kernel_classes import is_class
 from unis.runtime.process import ThreadId
 
 _MAGIC = 0x444C4548
@@ -22,13 +23,6 @@ _BEATS, _BEAT = 32, struct.Struct("=Q56x")
 _THREADS, _THREAD = 256, struct.Struct("=iiQiiii128s")
 _RETURNED, _RETURNED_AT = struct.Struct("=I"), 16
 _PULSE_BYTES = _HEADER.size + _BEATS * _BEAT.size
-_CLASSES = {
-    os.SCHED_OTHER: range(1),
-    os.SCHED_BATCH: range(1),
-    os.SCHED_IDLE: range(1),
-    os.SCHED_FIFO: range(1, 100),
-    os.SCHED_RR: range(1, 100),
-}
 _NICE = range(-20, 20)
 _SLICE = range(100_000_001)  # ns
 _SCHED_SETATTR = 314  # on x86-64; Python's `os` does not know it
@@ -142,7 +136,7 @@ class HeldFile:
             for tid, pid, start, policy, priority, nice, slice_ns, mask in _THREAD.iter_unpack(
                 data[:whole]
             )
-            if tid > 0 and pid > 0 and nice in _NICE and _is_class(policy, priority)
+            if tid > 0 and pid > 0 and nice in _NICE and is_class(policy, priority)
         ]
 
     def tell_returned(self) -> None:
@@ -194,10 +188,6 @@ def _cpus(mask: bytes) -> frozenset[int]:
     return frozenset(
         64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1
     )
-
-
-def _is_class(policy: int, priority: int) -> bool:
-    return priority in _CLASSES.get(policy & ~os.SCHED_RESET_ON_FORK, ())
 
 
 def put_fair_slice(tid: int, nanoseconds: int, nice: int) -> None:

@@ -24,6 +24,7 @@ from unis.runtime.child import Child, Command
 from unis.runtime.errors import LaunchError, RunFailedError
 from unis.runtime.files import own_directory, remove_tree
 from unis.runtime.functions import Backoff
+from unis.runtime.kernel_classes import CLASSES, REAL_TIME, class_name
 from unis.runtime.process import ProcessId, end
 from unis.runtime.state import FunctionProcess
 
@@ -33,14 +34,6 @@ if TYPE_CHECKING:
 
 _SECONDS = 10  # for one of its tools
 _GENTLE_SECONDS = 0.5
-_CLASSES = {
-    "other": os.SCHED_OTHER,
-    "batch": os.SCHED_BATCH,
-    "idle": os.SCHED_IDLE,
-    "rr": os.SCHED_RR,
-    "fifo": os.SCHED_FIFO,
-}
-_REAL_TIME = ("rr", "fifo")
 _SERVER, _SWITCH = "ovsdb-server", "ovs-vswitchd"
 
 
@@ -285,14 +278,14 @@ class SwitchProcesses:
         if switch is None or process is None:
             return
         kernel = switch.kernel
-        policy = _CLASSES[kernel.policy or "other"]
+        policy = CLASSES[kernel.policy or "other"]
         priority = kernel.priority or 0
         try:
             for thread in process.threads():
                 main = thread == process.pid
                 os.sched_setaffinity(thread, switch.cpus if main else plan.platform_cpus)
                 if main:
-                    param = os.sched_param(priority if kernel.policy in _REAL_TIME else 0)
+                    param = os.sched_param(priority if kernel.policy in REAL_TIME else 0)
                     os.sched_setscheduler(thread, policy | os.SCHED_RESET_ON_FORK, param)
                     os.setpriority(os.PRIO_PROCESS, thread, kernel.nice or 0)
         except ProcessLookupError:  # a thread that has ended
@@ -308,11 +301,9 @@ def observed(noted: FunctionProcess) -> dict[str, Any]:
     told: dict[str, Any] = {"pid": None, "restarts": noted.restarts, "ended": noted.ended}
     pid = noted.process.pid
     with contextlib.suppress(OSError):
-        policy = os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK
-        names = {number: name for name, number in _CLASSES.items()}
         found = {
             "cpus": sorted(os.sched_getaffinity(pid)),
-            "policy": names.get(policy, str(policy)),
+            "policy": class_name(os.sched_getscheduler(pid)),
             "priority": os.sched_getparam(pid).sched_priority,
             "nice": os.getpriority(os.PRIO_PROCESS, pid),
         }
