@@ -39,15 +39,7 @@ class VethTest : public MemoryTest {
   }
 
   v1::LinkConfig Config(bool engine_end) const {
-    v1::LinkConfig config;
-    config.set_name("link");
-    config.set_kind(v1::LINK_VETH);
-    config.set_slots(kSlots);
-    config.mutable_veth()->set_device0(near_);
-    config.mutable_veth()->set_device1(far_);
-    config.mutable_veth()->set_engine_end(engine_end);
-    config.mutable_veth()->set_queues(1);
-    return config;
+    return OnDevicePair(v1::LINK_VETH, kSlots, near_, far_, engine_end);
   }
   std::unique_ptr<VethLink> Make(bool engine_end) const {
     auto link = VethLink::Create(Config(engine_end), memory_->pool());
