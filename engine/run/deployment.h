@@ -117,7 +117,7 @@ class Deployment {
   const LinkProgress* progress(LinkIndex link) const;
   // Finds a function's links in its process: until then nobody knows how full they are. To be
   // called again and again while it connects; NotFound: which is not there yet.
-  absl::Status FindLinks(const std::string& function, pid_t pid);
+  absl::Status FindLinks(const v1::AttachRequest& request);
   // monitor() reads the links that were found since.
   void ReadLinksAnew();
   // The memory of links that were found elsewhere since goes: no scheduler reads it any more.

@@ -49,16 +49,24 @@ const LinkProgress* Deployment::progress(LinkIndex link) const {
   return sampler_ ? sampler_->progress(link) : nullptr;
 }
 
-absl::Status Deployment::FindLinks(const std::string& function, pid_t pid) {
+absl::Status Deployment::FindLinks(const v1::AttachRequest& request) {
   absl::Status all;
-  const auto& of_function = topology_.functions[*topology_.FindFunction(function)];
+  const auto& of_function = topology_.functions[*topology_.FindFunction(request.function())];
   for (std::size_t i = 0; i < of_function.ports.size(); ++i) {
     const auto& port = of_function.ports[i];
     const LinkIndex at = port.rx ? *port.rx : *port.tx;
     const Topology::Link& where = topology_.link_of(at);
     const unsigned end = port.rx ? *port.rx - where.first : 0;
-    const auto& config = of_function.config.ports(static_cast<int>(i));
-    auto found = foreign() ? link(at).FindForeign(pid, end, config) : link(at).Find(pid, end);
+    v1::PortConfig config = of_function.config.ports(static_cast<int>(i));
+    for (const auto& told : request.xdp_sockets()) {
+      if (told.port() != i) continue;
+      auto& socket = *config.add_sockets();
+      socket.set_inode(told.inode());
+      socket.set_xdp(true);
+    }
+    auto found = config.sockets().empty() && !foreign()
+                     ? link(at).Find(request.pid(), end)
+                     : link(at).FindNamed(request.pid(), end, config);
     if (!found.ok()) {
       all.Update(found.status());
       continue;

@@ -91,9 +91,8 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
   if (!tids.ok()) return tids.status();
   // An engine before this one may have left it handing the CPU over.
   if (const auto turns = Turns::Find(request.pid()); turns.ok()) (*turns)->SetBudget(0);
-  status = state_.Do([&](RunState& state) {
-    return state.Attach(request.function(), request.pid(), *std::move(process), *tids);
-  });
+  status =
+      state_.Do([&](RunState& state) { return state.Attach(request, *std::move(process), *tids); });
   if (!status.ok()) return status;
   v1::AttachReply reply;
   reply.set_tid(tids->front());
@@ -131,7 +130,7 @@ absl::StatusOr<std::vector<pid_t>> Run::WaitForPolling(const v1::AttachRequest& 
 
 absl::Status Run::WaitForLinks(const v1::AttachRequest& request) {
   return WaitFor(request, "its links were connected", [&](RunState& state) -> absl::Status {
-    const auto found = state.deployment().FindLinks(request.function(), request.pid());
+    const auto found = state.deployment().FindLinks(request);
     if (found.ok()) return found;
     return absl::NotFoundError(fmt::format(
         "has links that are not connected; does it use the ports that it is given, with as many "

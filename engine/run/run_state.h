@@ -84,7 +84,7 @@ class RunState {
   absl::Status BeginAttaching(const std::string& function);
   void EndAttaching() { attaching_.clear(); }
   // Takes hold of these threads of the process.
-  absl::Status Attach(const std::string& function, pid_t pid, Pidfd process,
+  absl::Status Attach(const v1::AttachRequest& request, Pidfd process,
                       const std::vector<pid_t>& tids);
   // True: it has died, and what is under way to it is to be dropped before it is forgotten.
   // `gone`: its process has ended, whoever it was.

@@ -210,12 +210,13 @@ absl::Status RunState::BeginAttaching(const std::string& function) {
   return status;
 }
 
-absl::Status RunState::Attach(const std::string& function, pid_t pid, Pidfd process,
+absl::Status RunState::Attach(const v1::AttachRequest& request, Pidfd process,
                               const std::vector<pid_t>& tids) {
+  const std::string& function = request.function();
   auto status = BeginAttaching(function);  // once more, after a while
   // With a process that has ended since, links were forgotten.
-  if (status.ok()) status = deployment_->FindLinks(function, pid);
-  if (status.ok()) status = threads_->Attach(function, pid, std::move(process), tids);
+  if (status.ok()) status = deployment_->FindLinks(request);
+  if (status.ok()) status = threads_->Attach(function, request.pid(), std::move(process), tids);
   if (!status.ok()) return status;
   absent_.erase(function);
   return Rearrange({function}, [&] {

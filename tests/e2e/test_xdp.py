@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.machine import Json, Machine, macswap
 from tests.e2e.test_crash_points import assert_nothing_stays, assert_was_killed
 from tests.e2e.test_crash_points import up as killed
-from tests.e2e.test_namespaces import network
+from tests.e2e.test_namespaces import namespaces_of, network
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
 from tests.e2e.test_veth import assert_come_back, assert_ends_clean, on_links
 from tests.e2e.third_party import a_testpmd
@@ -93,16 +93,42 @@ def test_it_is_of_one_chain_with_a_veth_and_a_memif(machine: Machine) -> None:
     assert_lost_by_the_kernel_alone(machine.exact_account())
 
 
+@pytest.mark.parametrize("end", ["down", "launcher", "unisd"])
+def test_functions_in_namespaces_have_such_ports(machine: Machine, end: str) -> None:
+    """What the kernel drops there is counted there too, and the next process has the socket."""
+    before = network()
+    functions = {
+        "a": macswap(namespace="own", restart="on-failure"),
+        "pmd": a_testpmd("macswap", "--rxd=128", namespace="own"),
+        "b": macswap(namespace="own", user="nobody"),
+        "c": macswap(),
+    }
+    traffic = {"source": {"kind": "synthetic", "size": "imix"}}
+    links = on_xdps("a", "pmd", "b", "c")
+    machine.up(machine.chain_file(functions, links=links, traffic=traffic))
+    assert len(namespaces_of(machine)) == 3
+    assert_delivers_more_than(machine, 50_000)
+    account = machine.exact_account()
+    assert_lost_by_the_kernel_alone(account)
+    assert account["dropped_on_links"] > 0
+    assert_come_back(machine, "aa")
+    assert_ends_clean(machine, end, lambda: network() == before)
+
+
+@pytest.mark.parametrize("namespace", ["host", "own"])
 @pytest.mark.parametrize(
     "point",
     [
         "unis.links.devices:detach_xdp#2",  # before a function starts on its device
         "unis.runtime.run:Run.attach",  # its sockets are bound
+        "unis.runtime.xdp_sockets:_is_on#2",  # they are being looked for
     ],
 )
-def test_a_launcher_that_is_killed_leaves_nothing(machine: Machine, point: str) -> None:
+def test_a_launcher_that_is_killed_leaves_nothing(
+    machine: Machine, point: str, namespace: str
+) -> None:
     before = network()
-    functions = {name: macswap() for name in "ab"}
+    functions = {name: macswap(namespace=namespace) for name in "ab"}
     traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "20kpps"}
     file = machine.chain_file(functions, links=on_xdps("a", "b"), traffic=traffic)
     assert killed(machine, "launcher", point, file) == 1

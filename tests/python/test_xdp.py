@@ -1,5 +1,6 @@
 """Links on which functions have AF_XDP sockets."""
 
+import os
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from tests.python.strategies import Data
 from unis import built
 from unis.errors import UnisError
 from unis.links import kind, xdp
+from unis.links.devices import place
 from unis.links.kind import LinkPlan, LinkSpec, PortEnds
+from unis.links.namespaces import HERE
 from unis.links.veth import Veth
 from unis.links.xdp import PROGRAM, Xdp, XdpPlan
 
@@ -70,12 +73,10 @@ def test_a_program_of_several_queues_is_told() -> None:
     assert "'queues') `fw` is on a link of kind xdp, which has one queue each way" in sentence
 
 
-def test_a_function_in_a_namespace_of_its_own_is_told() -> None:
-    links = [{"from": "ingress", "to": "fw", "kind": "xdp"}]
-    (sentence,) = told(small(defaults={"cpu": 1, "namespace": "own"}, links=links))
-    assert "'namespace') `fw` is on a link of kind xdp, whose devices stay where" in sentence
-    links = [{"from": "ingress", "to": "fw", "kind": "veth"}]
-    planned(small(defaults={"cpu": 1, "namespace": "own"}, links=links))
+def test_a_function_on_it_can_be_in_a_namespace_of_its_own() -> None:
+    links = [{"from": a, "to": b, "kind": "xdp"} for a, b in ENDS]
+    plan = planned(small(defaults={"cpu": 1, "namespace": "own"}, links=links))
+    assert all(function.namespace for function in plan.functions)
 
 
 @pytest.mark.parametrize(("slots", "mend"), [(100, "power of two"), (4096, "up to 2048")])
@@ -88,20 +89,32 @@ def test_bad_slots_are_refused_with_the_mend(slots: int, mend: str) -> None:
 def test_what_a_killed_program_left_on_its_device_is_taken_off(made: LinkPlan) -> None:
     (near, far) = devices_of(made)
 
-    def attached() -> bool:
-        shown = subprocess.run(["ip", "link", "show", far], capture_output=True, check=True)
+    def attached(*where: str) -> bool:
+        shown = subprocess.run(["ip", *where, "link", "show", far], capture_output=True, check=True)
         return b"prog/xdp" in shown.stdout
 
     program = str(built.xdp_program())
     subprocess.run(["ip", "link", "set", far, "xdp", "obj", program, "sec", "xdp"], check=True)
-    Xdp().clear(made, 0)
+    Xdp().clear(made, 0, HERE)
     assert attached(), "it is on the other end"
-    Xdp().clear(made, 1)
+    Xdp().clear(made, 1, HERE)
     assert not attached()
-    Xdp().clear(made, 1)
-    subprocess.run(["ip", "link", "delete", near], check=True)
+    Xdp().clear(made, 1, HERE)
+    space = f"ut{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", space], check=True)
+    try:
+        place(made.name, far, space)
+        load = ["xdp", "obj", program, "sec", "xdp"]
+        subprocess.run(["ip", "-n", space, "link", "set", far, *load], check=True)
+        assert attached("-n", space)
+        Xdp().clear(made, 1, space)
+        assert not attached("-n", space)
+        with pytest.raises(UnisError, match=f"`ip -n {space} link set {near} xdp off`"):
+            Xdp().clear(made, 0, space)
+    finally:
+        subprocess.run(["ip", "netns", "delete", space], check=True)
     with pytest.raises(UnisError, match=f"BPF program off {far}: .*`ip link set {far} xdp off`"):
-        Xdp().clear(made, 1)
+        Xdp().clear(made, 1, HERE)
 
 
 def test_what_the_kernel_lacks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -119,4 +132,4 @@ def test_what_the_kernel_lacks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_another_kind_has_no_devices(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no veth"):
-        Xdp().clear(replace(an_xdp(tmp_path), details=None), 0)
+        Xdp().clear(replace(an_xdp(tmp_path), details=None), 0, HERE)

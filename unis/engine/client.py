@@ -92,13 +92,26 @@ class EngineClient:
         self._call("Deploy", request, pb.Empty, seconds=30)
 
     def attach(
-        self, function: str, pid: int, alive: Callable[[], None], seconds: float = 20
+        self,
+        function: str,
+        pid: int,
+        alive: Callable[[], None],
+        seconds: float = 20,
+        xdp_sockets: Mapping[int, int] | None = None,
     ) -> pb.AttachReply:
         """Waits till the function polls, and takes hold of its polling thread.
 
-        `alive` is called now and then, and raises if the function is dead.
+        `alive` is called now and then, and raises if the function is dead. `xdp_sockets`: the inode
+        of each, by its port.
         """
-        request = pb.AttachRequest(function=function, pid=pid, timeout_ns=round(seconds * 1e9))
+        request = pb.AttachRequest(
+            function=function,
+            pid=pid,
+            timeout_ns=round(seconds * 1e9),
+            xdp_sockets=[
+                pb.PortSocket(port=at, inode=it) for at, it in (xdp_sockets or {}).items()
+            ],
+        )
         longest = _CALL_SECONDS + seconds
         return self._call("Attach", request, pb.AttachReply, longest, alive, PATIENCE)
 

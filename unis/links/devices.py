@@ -159,15 +159,20 @@ def _remove(devices: Iterable[tuple[str, str]]) -> list[str]:
     return problems
 
 
-def detach_xdp(link: str, device: str) -> None:
-    """Takes the BPF program off a device, if there is one. UnisError if that fails."""
-    try:
+def detach_xdp(link: str, device: str, namespace: str) -> None:
+    """Takes the BPF program, if any, off a device in a namespace. UnisError if that fails."""
+
+    def detach() -> None:
         with netlink() as kernel:
             kernel.link("set", index=index_of(device), xdp_fd=-1)
+
+    try:
+        namespaces.inside(namespace, detach)
     except OSError as error:
+        where = f"-n {namespace} " if namespace else ""
         raise UnisError(
             f"link {link}: cannot take the BPF program off {device}: {error.strerror}; "
-            f"`ip link set {device} xdp off`",
+            f"`ip {where}link set {device} xdp off`",
             bad_input=False,
         ) from None
 

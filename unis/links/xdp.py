@@ -28,7 +28,7 @@ class Xdp(Veth):
 
     name = "xdp"
     driver = "net_af_xdp"
-    in_namespaces = False  # unisd finds a socket by a probe, which it can make at home only
+    sockets_told = True
     most_queues = 1
     chooses_driver = False
     most_slots = 2048  # buffers that net_af_xdp offers to the kernel
@@ -52,11 +52,11 @@ class Xdp(Veth):
         program = details.program if isinstance(details, XdpPlan) else PROGRAM
         return {"iface": details.devices[port.end], "xdp_prog": program}
 
-    def clear(self, link: LinkPlan, end: int) -> None:
+    def clear(self, link: LinkPlan, end: int, namespace: str) -> None:
         """What brings packets stays on the device of a program that was killed, and keeps the next
         one from attaching its own.
         """
-        devices.detach_xdp(link.name, details_of(link).devices[end])
+        devices.detach_xdp(link.name, details_of(link).devices[end], namespace)
 
     def hindrance(self) -> str:
         """What the kernel lacks of AF_XDP."""

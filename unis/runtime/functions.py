@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unis import links, workload
+from unis.links import namespaces
 from unis.runtime import contained
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
@@ -72,7 +73,8 @@ def start_functions(
         _clear(function.name, served)
         for port in function.ports:
             if link := ends.get(port.rx or port.tx):
-                links.KINDS[link.kind].clear(link, port.end)
+                where = function.namespace or namespaces.HERE
+                links.KINDS[link.kind].clear(link, port.end, where)
         child = run.start_function(function, function.argv_beside if beside else function.argv)
         if identity := ProcessId.of(child.process.pid):
             before = run.state.function(function.name)

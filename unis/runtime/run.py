@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from unis import links
 from unis.engine import names
 from unis.engine.client import EngineClient, EngineError
 from unis.errors import UnisError
@@ -27,6 +28,7 @@ from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of
 from unis.runtime.privileges import Rights
 from unis.runtime.process import children
 from unis.runtime.state import RUN_MARK, Phase, RunState
+from unis.runtime.xdp_sockets import of_ports
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import Policy
 from unis.v1.engine_pb2 import ControllerKind
@@ -247,8 +249,10 @@ class Run:
         attached = None
         while attached is not (process := self.functions[function].process):
             try:
-                self.client.attach(function, process.pid, alive)
-            except EngineError as error:
+                sockets = self._sockets_of(function, alive)
+                process = self.functions[function].process
+                self.client.attach(function, process.pid, alive, xdp_sockets=sockets)
+            except (EngineError, LaunchError) as error:
                 # One of its children may poll already; else it may be about to end.
                 patience = _PARTING_SECONDS if children(process.pid) else _ENDING_SECONDS
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -261,7 +265,17 @@ class Run:
             alive()
         self._coming.discard(function)
 
-    def _not_polling(self, function: str, error: EngineError) -> str:
+    def _sockets_of(self, function: str, alive: Callable[[], None]) -> Mapping[int, int]:
+        """By its ports, those that the engine cannot find; LaunchError if it does not open them."""
+        named = {link.name: link for link in self.plan.links}
+        devices: dict[int, str] = {}
+        for at, port in enumerate(self.plan.function(function).ports):
+            link = named.get(port.rx or port.tx)
+            if link and (kind := links.KINDS[link.kind]).sockets_told:
+                devices[at] = kind.devices(link)[port.end]
+        return of_ports(lambda: self.functions[function].process.pid, devices, alive)
+
+    def _not_polling(self, function: str, error: UnisError) -> str:
         is_command = self.plan.function(function).stdin is not None
         hint = ". If it waits for a command on its console, add --auto-start or write it in `stdin`"
         return f"{error}{hint * is_command}{self.functions[function].end_of_log()}"

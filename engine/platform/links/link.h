@@ -68,9 +68,10 @@ class Link {
   virtual absl::StatusOr<std::unique_ptr<Found>> Find(pid_t /*pid*/, unsigned /*end*/) const {
     return nullptr;
   }
-  // The same of a foreign link, where `port`, the function's, may say what to look for.
-  virtual absl::StatusOr<std::unique_ptr<Found>> FindForeign(pid_t pid, unsigned end,
-                                                             const v1::PortConfig&) const {
+  // The same where `port`, the function's, may say which sockets it has there: a foreign one's
+  // does.
+  virtual absl::StatusOr<std::unique_ptr<Found>> FindNamed(pid_t pid, unsigned end,
+                                                           const v1::PortConfig&) const {
     return Find(pid, end);
   }
   // From now on read there.

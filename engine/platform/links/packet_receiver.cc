@@ -98,37 +98,30 @@ bool HeldSocket::HeldBy(pid_t pid) const {
   return held;
 }
 
-absl::StatusOr<std::vector<HeldSocket>> SocketsOf(pid_t pid, int domain) {
+absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
+                                                          std::uint32_t sockets) {
   std::map<int, HeldSocket> held;  // by descriptor
   auto status = DuplicateSockets(pid, [&](int descriptor, UniqueFd socket, ino_t inode) {
-    if (IsSocket(socket, inode, domain))
+    if (IsSocket(socket, inode, AF_PACKET) && IsBoundTo(socket, device))
       held.emplace(descriptor, HeldSocket{std::move(socket), inode});
   });
   if (!status.ok()) return status;
+  if (held.size() != sockets)
+    return absl::NotFoundError(fmt::format("process {} has {} packet sockets on {}, and {} are due",
+                                           pid, held.size(), device, sockets));
   std::vector<HeldSocket> found;
   for (auto& [descriptor, socket] : held) found.push_back(std::move(socket));
   return found;
 }
 
-absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
-                                                          std::uint32_t sockets) {
-  auto found = SocketsOf(pid, AF_PACKET);
-  if (!found.ok()) return found.status();
-  std::erase_if(*found,
-                [&](const HeldSocket& socket) { return !IsBoundTo(socket.descriptor, device); });
-  if (found->size() != sockets)
-    return absl::NotFoundError(fmt::format("process {} has {} packet sockets on {}, and {} are due",
-                                           pid, found->size(), device, sockets));
-  return found;
-}
-
-absl::StatusOr<HeldSocket> FindPacketSocket(pid_t pid, ino_t inode) {
+absl::StatusOr<HeldSocket> FindSocket(pid_t pid, int domain, ino_t inode) {
   UniqueFd found;
   auto status = DuplicateSockets(
       pid, [&](int, UniqueFd socket, ino_t) { found = std::move(socket); }, inode);
   if (!status.ok()) return status;
-  if (!found.valid() || !IsSocket(found, inode, AF_PACKET))
-    return absl::NotFoundError(fmt::format("process {} has no packet socket {}", pid, inode));
+  if (!found.valid() || !IsSocket(found, inode, domain))
+    return absl::NotFoundError(fmt::format("process {} has no socket {} of {}", pid, inode,
+                                           domain == AF_XDP ? "AF_XDP" : "AF_PACKET"));
   return HeldSocket{std::move(found), inode};
 }
 

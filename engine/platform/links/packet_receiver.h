@@ -47,14 +47,13 @@ struct HeldSocket {
   bool HeldBy(pid_t pid) const;
 };
 
-// All of a domain, as AF_XDP, that `pid` has, in the order of its descriptors.
-absl::StatusOr<std::vector<HeldSocket>> SocketsOf(pid_t pid, int domain);
-// Those of AF_PACKET on a device of their network namespace. NotFound: it has not `sockets` of them
-// yet.
+// Those of AF_PACKET that `pid` has on a device of their network namespace, in the order of its
+// descriptors. NotFound: it has not `sockets` of them yet.
 absl::StatusOr<std::vector<HeldSocket>> FindPacketSockets(pid_t pid, const std::string& device,
                                                           std::uint32_t sockets);
-// The one of that inode, in whatever network namespace. NotFound: it is not there.
-absl::StatusOr<HeldSocket> FindPacketSocket(pid_t pid, ino_t inode);
+// The one of that inode, in whatever network namespace. NotFound: it is not there, or not of that
+// domain.
+absl::StatusOr<HeldSocket> FindSocket(pid_t pid, int domain, ino_t inode);
 
 // The devices of the network namespace in which a process is, also once that has ended.
 class NetworkDevices {

@@ -41,14 +41,7 @@ class PacketSocketTest : public MemoryTest {
   }
 
   std::unique_ptr<VethLink> Make(bool engine_end) const {
-    v1::LinkConfig config;
-    config.set_name("link");
-    config.set_kind(v1::LINK_VETH);
-    config.set_slots(256);
-    config.mutable_veth()->set_device0(near_);
-    config.mutable_veth()->set_device1(far_);
-    config.mutable_veth()->set_engine_end(engine_end);
-    config.mutable_veth()->set_queues(1);
+    auto config = OnDevicePair(v1::LINK_VETH, 256, near_, far_, engine_end);
     config.mutable_veth()->set_without_rings(true);
     auto link = VethLink::Create(config, memory_->pool());
     EXPECT_TRUE(link.ok()) << link.status();
@@ -251,7 +244,7 @@ TEST_F(PacketSocketTest, WhySocketsCannotBeFoundIsSaid) {
   const ino_t inode = held->front().inode;
   const auto both = [&](pid_t pid, absl::StatusCode code) {
     return FindPacketSockets(pid, far_, 1).status().code() == code &&
-           FindPacketSocket(pid, inode).status().code() == code;
+           FindSocket(pid, AF_PACKET, inode).status().code() == code;
   };
   const pid_t parent = getpid();
   const auto code_in_child = [&](const std::function<bool()>& holds) {

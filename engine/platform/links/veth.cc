@@ -227,11 +227,25 @@ bool CanBeRead(const UniqueFd& socket, const RingShape& shape) {
          std::size_t{shape.slots} * shape.slot_bytes <= shape.bytes;
 }
 
+absl::StatusOr<std::unique_ptr<PacketReceiver>> FindXdp(pid_t pid, const v1::PortConfig& port) {
+  std::vector<HeldSocket> sockets;
+  for (const auto& asked : port.sockets()) {
+    if (!asked.xdp())
+      return absl::InvalidArgumentError("has sockets of AF_XDP and of AF_PACKET at one end");
+    auto socket = FindSocket(pid, AF_XDP, asked.inode());
+    if (!socket.ok()) return socket.status();
+    sockets.push_back(*std::move(socket));
+  }
+  return FollowXdp(std::move(sockets));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PacketReceiver>> VethLink::FindReceiver(
     pid_t pid, const std::string& device) const {
-  if (kind_ == v1::LINK_XDP) return FollowedXdp::Find(pid, device);
+  if (kind_ == v1::LINK_XDP)
+    return absl::NotFoundError(
+        fmt::format("process {} has no AF_XDP socket on {} that was told", pid, device));
   if (without_rings_) {
     auto sockets = FindPacketSockets(pid, device, queues_);
     if (!sockets.ok()) return sockets.status();
@@ -245,22 +259,29 @@ absl::StatusOr<std::unique_ptr<PacketReceiver>> VethLink::FindReceiver(
 absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::Find(pid_t pid, unsigned end) const {
   const Direction& way = directions_[end];
   if (way.receiver && way.receiver->HeldBy(pid)) return nullptr;
-  auto found = FindReceiver(pid, way.device);
-  if (!found.ok()) return Named(found.status());
-  auto devices = NetworkDevices::Of(pid);
-  if (!devices.ok()) return Named(devices.status());
-  auto both = std::make_unique<FoundReceiver>(end, *std::move(found));
-  both->devices = *std::move(devices);
-  return both;
+  return FoundAt(pid, end, FindReceiver(pid, way.device));
 }
 
-absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FindForeign(
-    pid_t pid, unsigned end, const v1::PortConfig& port) const {
+absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FoundAt(
+    pid_t pid, unsigned end, absl::StatusOr<std::unique_ptr<PacketReceiver>> receiver) const {
+  if (!receiver.ok()) return Named(receiver.status());
+  auto found = std::make_unique<FoundReceiver>(end, *std::move(receiver));
+  if (foreign_) return found;
+  auto devices = NetworkDevices::Of(pid);
+  if (!devices.ok()) return Named(devices.status());
+  found->devices = *std::move(devices);
+  return found;
+}
+
+absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FindNamed(pid_t pid, unsigned end,
+                                                                 const v1::PortConfig& port) const {
   if (directions_[end].receiver && directions_[end].receiver->HeldBy(pid)) return nullptr;
+  if (std::ranges::any_of(port.sockets(), &v1::PacketSocket::xdp))
+    return FoundAt(pid, end, FindXdp(pid, port));
   std::vector<PacketRings> rings;
   std::vector<HeldSocket> sockets;
   for (const auto& asked : port.sockets()) {
-    auto socket = FindPacketSocket(pid, asked.inode());
+    auto socket = FindSocket(pid, AF_PACKET, asked.inode());
     if (!socket.ok()) return Named(socket.status());
     if (asked.slots() == 0) {
       sockets.push_back(*std::move(socket));
@@ -279,9 +300,8 @@ absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FindForeign(
   if (rings.empty() == sockets.empty())
     return Named(absl::InvalidArgumentError("has sockets with rings, or sockets without"));
   if (rings.empty())
-    return std::make_unique<FoundReceiver>(end,
-                                           std::make_unique<FollowedSockets>(std::move(sockets)));
-  return std::make_unique<FoundReceiver>(end, std::make_unique<FollowedRings>(std::move(rings)));
+    return FoundAt(pid, end, std::make_unique<FollowedSockets>(std::move(sockets)));
+  return FoundAt(pid, end, std::make_unique<FollowedRings>(std::move(rings)));
 }
 
 absl::Status VethLink::Named(const absl::Status& error) const {

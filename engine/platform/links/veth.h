@@ -75,8 +75,9 @@ class VethLink final : public Link {
   void Follow() override;
   std::uint64_t Dropped(unsigned direction) override;
   absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
-  absl::StatusOr<std::unique_ptr<Found>> FindForeign(pid_t pid, unsigned end,
-                                                     const v1::PortConfig& port) const override;
+  // Of what is not foreign an AF_XDP socket alone.
+  absl::StatusOr<std::unique_ptr<Found>> FindNamed(pid_t pid, unsigned end,
+                                                   const v1::PortConfig& port) const override;
   void Take(std::unique_ptr<Found> found) override;
   void Forget(unsigned end) override;
   void DropReplaced() override { replaced_.clear(); }
@@ -97,6 +98,8 @@ class VethLink final : public Link {
   std::uint64_t Unsent(unsigned direction) const;  // under counting_
   absl::StatusOr<std::unique_ptr<PacketReceiver>> FindReceiver(pid_t pid,
                                                                const std::string& device) const;
+  absl::StatusOr<std::unique_ptr<Found>> FoundAt(
+      pid_t pid, unsigned end, absl::StatusOr<std::unique_ptr<PacketReceiver>> receiver) const;
   absl::Status Named(const absl::Status& error) const;
 
   std::string name_;

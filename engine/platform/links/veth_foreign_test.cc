@@ -53,7 +53,7 @@ TEST_F(ForeignVethTest, ARingOfAnyLengthIsReadAndItsPeerIsUnknown) {
   const auto link = Foreign();
   const EthPort near = Program(near_), far = Theirs(far_);
   const v1::PortConfig config = Sockets();
-  auto found = link->FindForeign(getpid(), 1, config);
+  auto found = link->FindNamed(getpid(), 1, config);
   ASSERT_TRUE(found.ok()) << found.status();
   link->Take(*std::move(found));
   EXPECT_EQ(Tables(), tables) << "its network namespace stays its own";
@@ -68,7 +68,7 @@ TEST_F(ForeignVethTest, ARingOfAnyLengthIsReadAndItsPeerIsUnknown) {
     ASSERT_EQ(Receive(far, kTheirSlots), 36U);
     ASSERT_EQ(Waiting(*link, 1), 0U);
   }
-  EXPECT_EQ(*link->FindForeign(getpid(), 1, config), nullptr) << "it is read already";
+  EXPECT_EQ(*link->FindNamed(getpid(), 1, config), nullptr) << "it is read already";
   link->Forget(1);
   EXPECT_FALSE(link->occupancy(1).readable());
 }
@@ -84,7 +84,7 @@ TEST_F(ForeignVethTest, ASocketWithoutRingsIsReadToo) {
   ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   v1::PortConfig config = Sockets();
   config.mutable_sockets(0)->set_slots(0);
-  auto found = link->FindForeign(getpid(), 1, config);
+  auto found = link->FindNamed(getpid(), 1, config);
   ASSERT_TRUE(found.ok()) << found.status();
   link->Take(*std::move(found));
   ASSERT_EQ(Send(near, 20), 20U);
@@ -99,13 +99,13 @@ TEST_F(ForeignVethTest, WhatItDroppedIsTheProgramsToAsk) {
   const auto link = Foreign();
   const EthPort near = Program(near_), far = Theirs(far_);
   const v1::PortConfig config = Sockets();
-  auto found = link->FindForeign(getpid(), 1, config);
+  auto found = link->FindNamed(getpid(), 1, config);
   ASSERT_TRUE(found.ok()) << found.status();
   link->Take(*std::move(found));
   while (Waiting(*link, 1) < kTheirSlots) ASSERT_EQ(Send(near, 64), 64U);
   ASSERT_EQ(Send(near, 64), 64U);  // beyond it
   EXPECT_EQ(link->Dropped(1), 0U);
-  const auto socket = FindPacketSocket(getpid(), config.sockets(0).inode());
+  const auto socket = FindSocket(getpid(), AF_PACKET, config.sockets(0).inode());
   ASSERT_TRUE(socket.ok()) << socket.status();
   tpacket_stats counted{};
   socklen_t bytes = sizeof(counted);
@@ -118,22 +118,22 @@ TEST_F(ForeignVethTest, SocketsThatAreNotAsWasSaidAreRefused) {
   const auto link = Foreign();
   const EthPort far = Theirs(far_);
   for (const std::uint32_t slots : {100U, 2 * kTheirSlots + 1, 1U << 20})
-    EXPECT_FALSE(link->FindForeign(getpid(), 1, Sockets(slots)).ok()) << slots;
+    EXPECT_FALSE(link->FindNamed(getpid(), 1, Sockets(slots)).ok()) << slots;
   v1::PortConfig config = Sockets();
   config.mutable_sockets(0)->set_ring_bytes(config.sockets(0).ring_bytes() + 4096);
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok());
+  EXPECT_FALSE(link->FindNamed(getpid(), 1, config).ok());
   config = Sockets();
   config.mutable_sockets(0)->set_slot_bytes(kTheirBytes - 8);
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok()) << "words would be astride";
+  EXPECT_FALSE(link->FindNamed(getpid(), 1, config).ok()) << "words would be astride";
   config = Sockets();
   *config.add_sockets() = config.sockets(0);
-  EXPECT_TRUE(link->FindForeign(getpid(), 1, config).ok());
+  EXPECT_TRUE(link->FindNamed(getpid(), 1, config).ok());
   config.mutable_sockets(1)->set_slots(kTheirSlots / 2);
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, config).ok()) << "rings of one length";
+  EXPECT_FALSE(link->FindNamed(getpid(), 1, config).ok()) << "rings of one length";
   config = Sockets();
   config.mutable_sockets(0)->set_inode(1);
-  EXPECT_TRUE(absl::IsNotFound(link->FindForeign(getpid(), 1, config).status()));
-  EXPECT_FALSE(link->FindForeign(getpid(), 1, {}).ok());
+  EXPECT_TRUE(absl::IsNotFound(link->FindNamed(getpid(), 1, config).status()));
+  EXPECT_FALSE(link->FindNamed(getpid(), 1, {}).ok());
 }
 
 TEST_F(ForeignVethTest, SlotsOfAnotherVersionAreRefused) {
@@ -151,7 +151,7 @@ TEST_F(ForeignVethTest, SlotsOfAnotherVersionAreRefused) {
   asked.set_slots(16);
   asked.set_slot_bytes(1024);
   asked.set_ring_bytes(16 * 1024);
-  const auto found = Foreign()->FindForeign(getpid(), 1, config);
+  const auto found = Foreign()->FindNamed(getpid(), 1, config);
   EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << found.status();
 }
 

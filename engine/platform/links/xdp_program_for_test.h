@@ -2,25 +2,44 @@
 // device, with copies, and the BPF program that brings it the packets.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
 #include <linux/if_xdp.h>
 #include <net/if.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "engine/base/unique_fd.h"
 
 namespace unis {
+
+// The inodes of the AF_XDP sockets of a process; those that were made later are greater.
+inline std::set<ino_t> XdpSocketsOf(pid_t pid) {
+  std::set<ino_t> inodes;
+  for (const auto& file : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
+    std::array<char, 8> protocol{};
+    struct stat status {};
+    const char* const path = file.path().c_str();
+    if (getxattr(path, "system.sockprotoname", protocol.data(), protocol.size()) == sizeof("XDP") &&
+        std::string(protocol.data()) == "XDP" && stat(path, &status) == 0)
+      inodes.insert(status.st_ino);
+  }
+  return inodes;
+}
 
 class XdpProgramForTest {
  public:

@@ -1,11 +1,8 @@
 #include "engine/platform/links/xdp_socket.h"
 
-#include <fmt/format.h>
 #include <linux/if_xdp.h>
-#include <net/if.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,24 +13,6 @@ namespace {
 
 constexpr std::uint32_t kMostSlots = 1U << 20;
 constexpr std::size_t kCounterBytes = 4096;  // a page: counters are in front of the ring
-
-// No call tells what an AF_XDP socket is bound to. But a socket without a fill ring of its own may
-// share memory with it on the same queue of the same device, and nowhere else: so one that is made
-// for that, bound, and closed again changes nothing of the other.
-absl::StatusOr<bool> IsOn(const HeldSocket& socket, unsigned device) {
-  const UniqueFd probe(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
-  const std::uint32_t slots = 64;
-  if (!probe.valid() || setsockopt(probe.get(), SOL_XDP, XDP_RX_RING, &slots, sizeof(slots)) != 0)
-    return absl::ErrnoToStatus(errno,
-                               "cannot make an AF_XDP socket, for which unisd needs net_raw");
-  const sockaddr_xdp address{
-      .sxdp_family = AF_XDP,
-      .sxdp_flags = XDP_SHARED_UMEM,
-      .sxdp_ifindex = device,
-      .sxdp_queue_id = 0,
-      .sxdp_shared_umem_fd = static_cast<std::uint32_t>(socket.descriptor.get())};
-  return bind(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-}
 
 bool IsMappable(int socket, std::size_t bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, socket, XDP_PGOFF_RX_RING);
@@ -94,21 +73,6 @@ FollowedXdp::FollowedXdp(HeldSocket socket, std::uint32_t slots, XdpCounters rec
       received_(std::move(received)),
       offered_(std::move(offered)) {}
 
-absl::StatusOr<std::unique_ptr<FollowedXdp>> FollowedXdp::Find(pid_t pid,
-                                                               const std::string& device) {
-  const unsigned index = if_nametoindex(device.c_str());
-  if (index == 0) return absl::ErrnoToStatus(errno, fmt::format("there is no device {}", device));
-  auto sockets = SocketsOf(pid, AF_XDP);
-  if (!sockets.ok()) return sockets.status();
-  for (HeldSocket& socket : *sockets) {
-    const auto there = IsOn(socket, index);
-    if (!there.ok()) return there.status();
-    if (*there) return Follow(std::move(socket));
-  }
-  return absl::NotFoundError(
-      fmt::format("process {} has no AF_XDP socket on queue 0 of {}", pid, device));
-}
-
 absl::StatusOr<std::unique_ptr<FollowedXdp>> FollowedXdp::Follow(HeldSocket socket) {
   const int descriptor = socket.descriptor.get();
   xdp_mmap_offsets at{};
@@ -116,12 +80,10 @@ absl::StatusOr<std::unique_ptr<FollowedXdp>> FollowedXdp::Follow(HeldSocket sock
   if (getsockopt(descriptor, SOL_XDP, XDP_MMAP_OFFSETS, &at, &bytes) != 0)
     return absl::ErrnoToStatus(errno, "cannot tell where the rings of an AF_XDP socket are");
   XdpCounters received(descriptor, XDP_PGOFF_RX_RING, at.rx.producer, at.rx.consumer);
-  XdpCounters offered;
-  if (received.valid())
-    offered = XdpCounters(descriptor, XDP_UMEM_PGOFF_FILL_RING, at.fr.producer, at.fr.consumer);
-  if (!offered.valid())
+  if (!received.valid())
     return absl::ErrnoToStatus(
         errno, "cannot map the rings of an AF_XDP socket, for which Linux 6.4 is needed");
+  XdpCounters offered(descriptor, XDP_UMEM_PGOFF_FILL_RING, at.fr.producer, at.fr.consumer);
   const std::uint32_t slots = SlotsOf(descriptor, at.rx.desc);
   return std::unique_ptr<FollowedXdp>(
       new FollowedXdp(std::move(socket), slots, std::move(received), std::move(offered)));
@@ -132,7 +94,8 @@ Occupancy FollowedXdp::occupancy() const {
 }
 
 std::uint32_t FollowedXdp::Room(std::uint32_t most, std::uint32_t) const noexcept {
-  return std::min(slots_ - received_.Apart(slots_), offered_.Apart(most));
+  const std::uint32_t free = slots_ - received_.Apart(slots_);
+  return std::min(free, offered_.valid() ? offered_.Apart(most) : most);
 }
 
 // A packet that found no buffer is among `rx_dropped`; rx_fill_ring_empty_descs counts it again.
@@ -143,6 +106,75 @@ std::uint64_t FollowedXdp::TakeDrops() noexcept {
     return 0;
   const std::uint64_t drops = counted.rx_dropped + counted.rx_ring_full;
   return drops - std::exchange(drops_, drops);
+}
+
+// ------------------------------------------------------------------ several of them
+
+namespace {
+
+// One for each queue of a device. Their counters are apart, so a look brings them together.
+class FollowedXdps final : public PacketReceiver {
+ public:
+  explicit FollowedXdps(std::vector<std::unique_ptr<FollowedXdp>> sockets)
+      : sockets_(std::move(sockets)), counters_(sockets_.size()) {
+    Look();
+  }
+
+  void Look() noexcept override {
+    for (std::size_t socket = 0; socket < sockets_.size(); ++socket) {
+      const Occupancy now = sockets_[socket]->occupancy();
+      // What was taken first: it cannot have overtaken what was put there.
+      const std::uint32_t taken = now.Received();
+      __atomic_store_n(&counters_[socket].taken, taken, __ATOMIC_RELEASE);
+      __atomic_store_n(&counters_[socket].put, now.Sent(), __ATOMIC_RELEASE);
+    }
+  }
+  Occupancy occupancy() const override {
+    return Occupancy::Filled({.ahead = &counters_[0].put,
+                              .behind = &counters_[0].taken,
+                              .queues = static_cast<std::uint32_t>(counters_.size()),
+                              .stride = sizeof(Counters)},
+                             sockets_.front()->occupancy().capacity());
+  }
+  std::uint32_t Room(std::uint32_t most, std::uint32_t sent) const noexcept override {
+    for (const auto& socket : sockets_) most = std::min(most, socket->Room(most, sent));
+    return most;
+  }
+  void Feed(const std::uint32_t*) noexcept override {}
+  std::uint64_t TakeDrops() noexcept override {
+    return Sum([](FollowedXdp& socket) { return socket.TakeDrops(); });
+  }
+  std::uint64_t TakeAbandoned() noexcept override {
+    return Sum([](FollowedXdp& socket) { return socket.TakeAbandoned(); });
+  }
+  bool HeldBy(pid_t pid) const override { return sockets_.front()->HeldBy(pid); }
+
+ private:
+  struct Counters {
+    std::uint32_t put = 0, taken = 0;
+  };
+  template <typename Count>
+  std::uint64_t Sum(Count count) const noexcept {
+    std::uint64_t sum = 0;
+    for (const auto& socket : sockets_) sum += count(*socket);
+    return sum;
+  }
+
+  std::vector<std::unique_ptr<FollowedXdp>> sockets_;
+  std::vector<Counters> counters_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PacketReceiver>> FollowXdp(std::vector<HeldSocket> sockets) {
+  std::vector<std::unique_ptr<FollowedXdp>> followed;
+  for (HeldSocket& socket : sockets) {
+    auto one = FollowedXdp::Follow(std::move(socket));
+    if (!one.ok()) return one.status();
+    followed.push_back(*std::move(one));
+  }
+  if (followed.size() == 1) return std::move(followed.front());
+  return std::make_unique<FollowedXdps>(std::move(followed));
 }
 
 }  // namespace unis

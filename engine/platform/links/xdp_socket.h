@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "engine/platform/links/packet_receiver.h"
 
@@ -53,9 +53,7 @@ class XdpCounters {
 
 class FollowedXdp final : public PacketReceiver {
  public:
-  // The one that `pid` has on queue 0 of a device of our network namespace. NotFound: it has none
-  // there yet.
-  static absl::StatusOr<std::unique_ptr<FollowedXdp>> Find(pid_t pid, const std::string& device);
+  static absl::StatusOr<std::unique_ptr<FollowedXdp>> Follow(HeldSocket socket);
 
   void Look() noexcept override {}
   // The capacity is that of the receive ring, which the function chose.
@@ -68,12 +66,16 @@ class FollowedXdp final : public PacketReceiver {
 
  private:
   FollowedXdp(HeldSocket socket, std::uint32_t slots, XdpCounters received, XdpCounters offered);
-  static absl::StatusOr<std::unique_ptr<FollowedXdp>> Follow(HeldSocket socket);
 
   HeldSocket socket_;
   std::uint32_t slots_;
-  XdpCounters received_, offered_;  // the receive ring and the fill ring
-  std::uint64_t drops_ = 0;         // that were told
+  // The receive ring and the fill ring. One that shares another's fill ring has none: it is
+  // invalid.
+  XdpCounters received_, offered_;
+  std::uint64_t drops_ = 0;  // that were told
 };
+
+// One at least, of one device: several have a queue each.
+absl::StatusOr<std::unique_ptr<PacketReceiver>> FollowXdp(std::vector<HeldSocket> sockets);
 
 }  // namespace unis

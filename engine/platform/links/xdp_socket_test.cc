@@ -43,23 +43,24 @@ class XdpSocketTest : public MemoryTest {
   }
 
   v1::LinkConfig Config(bool engine_end) const {
-    v1::LinkConfig config;
-    config.set_name("link");
-    config.set_kind(v1::LINK_XDP);
-    config.set_slots(kSlots);
-    config.mutable_veth()->set_device0(near_);
-    config.mutable_veth()->set_device1(far_);
-    config.mutable_veth()->set_engine_end(engine_end);
-    config.mutable_veth()->set_queues(1);
-    return config;
+    return OnDevicePair(v1::LINK_XDP, kSlots, near_, far_, engine_end);
   }
   std::unique_ptr<VethLink> Make(bool engine_end) const {
     auto link = VethLink::Create(Config(engine_end), memory_->pool());
     EXPECT_TRUE(link.ok()) << link.status();
     return link.ok() ? *std::move(link) : nullptr;
   }
-  static void Find(VethLink& link, unsigned end, pid_t pid = getpid()) {
-    auto found = link.Find(pid, end);
+  // As a function's port is told; the one that was made last unless `inode` says which.
+  static v1::PortConfig Port(pid_t pid = getpid(), ino_t inode = 0) {
+    v1::PortConfig port;
+    const auto sockets = XdpSocketsOf(pid);
+    EXPECT_FALSE(sockets.empty());
+    port.add_sockets()->set_inode(inode != 0 ? inode : *sockets.rbegin());
+    port.mutable_sockets(0)->set_xdp(true);
+    return port;
+  }
+  static void Find(VethLink& link, unsigned end, pid_t pid = getpid(), ino_t inode = 0) {
+    auto found = link.FindNamed(pid, end, Port(pid, inode));
     ASSERT_TRUE(found.ok()) << found.status();
     ASSERT_NE(*found, nullptr);
     link.Take(*std::move(found));
@@ -180,7 +181,7 @@ TEST_F(XdpSocketTest, AStoppedProgramIsAsFullAsItWasMade) {
   std::optional<StoppedProgram> program(std::in_place, far_, kSlots, 40);
   ASSERT_TRUE(program->stopped());
   Find(*link, 1, program->pid());
-  const auto again = link->Find(program->pid(), 1);
+  const auto again = link->FindNamed(program->pid(), 1, Port(program->pid()));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, nullptr) << "it is found already";
   for (const std::uint32_t fill : {1U, 99U, 100U}) ASSERT_EQ(Send(*link->end(), fill), fill);
@@ -248,29 +249,56 @@ TEST_F(XdpSocketTest, WhatIsTooLongIsDroppedAndCounted) {
   EXPECT_EQ(program.Receive(10), 2U);
 }
 
-TEST_F(XdpSocketTest, OfSeveralSocketsEachIsFoundOnItsDevice) {
+TEST_F(XdpSocketTest, OfSeveralSocketsEachIsTheOneThatWasTold) {
   const auto link = Make(false);
   ASSERT_NE(link, nullptr);
   XdpProgramForTest second(far_, 512, 64), first(near_, kSlots, kSlots);
   ASSERT_TRUE(first.works() && second.works());
+  const ino_t of_second = *XdpSocketsOf(getpid()).begin();
   ASSERT_EQ(first.Send(5), 5U);
-  for (int i = 0; i < 20; ++i) {  // to look for it changes nothing
-    Find(*link, 0);
-    Find(*link, 1);
-    link->DropReplaced();
-    ASSERT_EQ(first.Send(2), 2U);
-    link->Forget(0);
-    link->Forget(1);
-  }
   Find(*link, 0);
-  Find(*link, 1);
+  Find(*link, 1, getpid(), of_second);
   EXPECT_EQ(link->occupancy(0).capacity(), kSlots);
   EXPECT_EQ(link->occupancy(1).capacity(), 512U) << "as long as the function made it";
-  EXPECT_TRUE(Wait(*link, 1, 45));
+  EXPECT_TRUE(Wait(*link, 1, 5));
   EXPECT_EQ(Waiting(*link, 0), 0U);
-  EXPECT_EQ(second.Receive(1000), 45U);
+  EXPECT_EQ(second.Receive(1000), 5U);
   ASSERT_EQ(second.Send(7), 7U);
   EXPECT_TRUE(Wait(*link, 0, 7));
+  v1::PortConfig packets = Port();
+  packets.mutable_sockets(0)->set_inode(1);
+  link->Forget(0);
+  EXPECT_EQ(link->FindNamed(getpid(), 0, packets).status().code(), absl::StatusCode::kNotFound);
+}
+
+// As a program with several queues has them, which somebody else started.
+TEST_F(XdpSocketTest, OfAForeignEndAllSocketsCount) {
+  v1::LinkConfig config;
+  config.set_name("link");
+  config.set_kind(v1::LINK_VETH);
+  config.mutable_veth()->set_queues(1);
+  auto link = VethLink::Create(config, nullptr);
+  ASSERT_TRUE(link.ok()) << link.status();
+  // Two sockets, each on a device of its own: a device that is made here has one queue.
+  XdpProgramForTest one(far_, kSlots, kSlots), other(near_, kSlots, kSlots);
+  ASSERT_TRUE(one.works() && other.works());
+  v1::PortConfig port = Port();
+  *port.add_sockets() = Port(getpid(), *XdpSocketsOf(getpid()).begin()).sockets(0);
+  auto found = (*link)->FindNamed(getpid(), 1, port);
+  ASSERT_TRUE(found.ok()) << found.status();
+  (*link)->Take(*std::move(found));
+  EXPECT_EQ((*link)->occupancy(1).queues(), 2U);
+  EXPECT_TRUE((*link)->counts_by_looks());
+  ASSERT_EQ(one.Send(20), 20U);
+  ASSERT_EQ(other.Send(30), 30U);
+  EXPECT_TRUE(Wait(**link, 1, 50));
+  EXPECT_EQ(one.Receive(1000), 30U);
+  EXPECT_TRUE(Wait(**link, 1, 20));
+  EXPECT_EQ((*link)->occupancy(1).Received(), 30U);
+  port.mutable_sockets(1)->set_xdp(false);
+  (*link)->Forget(1);
+  EXPECT_EQ((*link)->FindNamed(getpid(), 1, port).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(XdpSocketTest, NothingThatAFunctionWritesIsBelieved) {
@@ -303,8 +331,6 @@ TEST_F(XdpSocketTest, SaysWhatItCannotDo) {
   config.mutable_veth()->set_queues(2);
   EXPECT_NE(kind.Check(config, false).message().find("one queue"), std::string::npos);
   EXPECT_NE(kind.Check(Config(true), true).message().find("foreign"), std::string::npos);
-  const auto nowhere = FollowedXdp::Find(getpid(), "nowhere").status();
-  EXPECT_NE(nowhere.message().find("there is no device nowhere"), std::string::npos) << nowhere;
 }
 
 }  // namespace
