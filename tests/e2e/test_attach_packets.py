@@ -1,6 +1,9 @@
 """Programs on kernel devices, that somebody else started, are found and scheduled."""
 
 import socket
+from collections.abc import Callable
+
+import pytest
 
 from tests.e2e.attached import Foreign, namespace, polls, started_by_hand
 from tests.e2e.machine import Machine
@@ -15,8 +18,22 @@ def af_packet(*devices: str) -> list[str]:
     return [f"--vdev=net_af_packet{at},iface={one},{_DRIVER}" for at, one in enumerate(devices)]
 
 
+def af_xdp(*devices: str) -> list[str]:
+    return [f"--vdev=net_af_xdp{at},iface={one}" for at, one in enumerate(devices)]
+
+
+Ports = Callable[..., list[str]]
+either = pytest.mark.parametrize("ports", [af_packet, af_xdp])
+
+
 def has_sockets(one: Foreign) -> bool:
     return sum(bool(interface.sockets) for interface in interfaces(one.pid)) == 2
+
+
+def begins(machine: Machine, one: Foreign) -> None:
+    machine.wait_for(lambda: has_sockets(one), f"{one.name} has no sockets")
+    one.say("start")
+    machine.wait_for(lambda: polls(one), f"{one.name} does not poll")
 
 
 def packet_sockets(pid: int, *devices: str) -> list[socket.socket]:
@@ -41,13 +58,14 @@ def passes(near: socket.socket, far: socket.socket) -> None:
         assert int.from_bytes(frame[14:18], "big") == at
 
 
-def test_two_programs_on_veths_of_a_namespace(machine: Machine) -> None:
+@either
+def test_two_programs_on_veths_of_a_namespace(machine: Machine, ports: Ports) -> None:
     """Packets go round between them; they are found by their sockets, and share their links."""
     with (
         namespace(("p0", "p1"), ("q0", "q1")) as inside,
-        started_by_hand("left", machine.directory, *af_packet("p0", "q0"), "--in-memory",
+        started_by_hand("left", machine.directory, *ports("p0", "q0"), "--in-memory",
                         inside=inside) as left,
-        started_by_hand("right", machine.directory, *af_packet("p1", "q1"), "--in-memory",
+        started_by_hand("right", machine.directory, *ports("p1", "q1"), "--in-memory",
                         inside=inside) as right,
     ):  # fmt: skip
         both = (left, right)
@@ -63,7 +81,7 @@ def test_two_programs_on_veths_of_a_namespace(machine: Machine) -> None:
         assert "there is no interface `p9` in the network namespace" in refused(
             "--ingress", "p9", "--egress", "q0"
         )
-        assert "has no packet socket on p1; it has them on p0 and q0" in refused(
+        assert "has no packet or AF_XDP socket on p1; it has them on p0 and q0" in refused(
             "--ingress", "p1", "--egress", "q0"
         )
 
@@ -81,11 +99,12 @@ def test_two_programs_on_veths_of_a_namespace(machine: Machine) -> None:
         assert all(one.process.poll() is None for one in both)
 
 
-def test_one_program_whose_neighbours_nobody_attaches(machine: Machine) -> None:
+@either
+def test_one_program_whose_neighbours_nobody_attaches(machine: Machine, ports: Ports) -> None:
     """As on eth1: how full what it sends into is, nobody tells."""
     with (
         namespace(("p0", "p1"), ("q0", "q1")) as inside,
-        started_by_hand("middle", machine.directory, *af_packet("p0", "q0"), "--in-memory",
+        started_by_hand("middle", machine.directory, *ports("p0", "q0"), "--in-memory",
                         inside=inside) as middle,
     ):  # fmt: skip
         machine.wait_for(lambda: has_sockets(middle), "it has no sockets")
@@ -102,3 +121,26 @@ def test_one_program_whose_neighbours_nobody_attaches(machine: Machine) -> None:
             passes(near, far)
             machine.down()
             assert middle.threads() == before
+
+
+def test_what_an_ended_program_had_another_can_have(machine: Machine) -> None:
+    """On a queue there is one AF_XDP socket with buffers of its own: UNiS lets go of it."""
+    with (
+        namespace(("p0", "p1"), ("q0", "q1"), ("r0", "r1"), ("s0", "s1")) as inside,
+        started_by_hand("stays", machine.directory, *af_packet("r0", "s0"), "--in-memory",
+                        inside=inside) as stays,
+    ):  # fmt: skip
+        begins(machine, stays)
+        attach(machine, stays)
+        for name in ("first", "second"):
+            with started_by_hand(name, machine.directory, *af_xdp("p0", "q0"), "--in-memory",
+                                 inside=inside) as one:  # fmt: skip
+                begins(machine, one)
+                near, far = packet_sockets(one.pid, "p1", "q1")
+                with near, far:
+                    attach(machine, one)
+                    passes(near, far)
+                    machine.kill(one.pid)
+                machine.wait_for(
+                    lambda: [*machine.ps()["functions"]] == ["stays"], "it is attached still"
+                )

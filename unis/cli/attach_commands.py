@@ -45,11 +45,11 @@ def attach(
         typer.Option(
             callback=_ends,
             metavar="LINK",
-            help="Link that it receives from: the name of an interface on which it has packet "
-            "sockets, memif:NUMBER or ring:NAME. Memifs of the process count from 0 in the order "
-            "of its open files. If UNiS cannot detect the role, add :server or :client and the "
-            "number of receive and send queues, as in memif:0:server:2,2. Without --ingress and "
-            "--egress: both ways between the two interfaces or memifs that it has.",
+            help="Link that it receives from: the name of an interface on which it has packet or "
+            "AF_XDP sockets, memif:NUMBER or ring:NAME. Memifs of the process count from 0 in the "
+            "order of its open files. If UNiS cannot detect the role, add :server or :client and "
+            "the number of receive and send queues, as in memif:0:server:2,2. Without --ingress "
+            "and --egress: both ways between the two interfaces or memifs that it has.",
             show_default=False,
         ),
     ] = None,
@@ -148,7 +148,7 @@ def _ways(pid: int, ingress: list[str], egress: list[str]) -> list[tuple[str, st
         return list(zip(ingress, egress, strict=True))
     ports = ports_of(pid)
     if len(ports) not in (1, 2):
-        has = f"has {', '.join(ports)}" if ports else "has no packet socket and no memif"
+        has = f"has {', '.join(ports)}" if ports else "has no packet or AF_XDP socket and no memif"
         raise fail(f"process {pid} {has}: state its ways by --ingress and --egress")
     say(f"found {' and '.join(ports)}: attaching {'both ways' if ports[1:] else 'its one port'}")
     return list(dict.fromkeys([(ports[0], ports[-1]), (ports[-1], ports[0])]))

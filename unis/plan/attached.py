@@ -81,17 +81,18 @@ class Device:
 
 @dataclass(frozen=True)
 class PacketSocket:
-    """A packet socket, whose receive ring can be read."""
+    """A packet socket, whose receive ring can be read, or one of AF_XDP."""
 
     inode: int
     slots: int = 0  # 0: it has no rings
     slot_bytes: int = 0
     ring_bytes: int = 0  # of both rings
+    xdp: bool = False  # it tells the rest itself
 
 
 @dataclass(frozen=True)
 class PacketEnd:
-    """A function's packet sockets on an interface. The link is what leads there and away."""
+    """A function's sockets on an interface. The link is what leads there and away."""
 
     device: Device
     peer: Device | None  # of a veth: what the interface sends the peer receives

@@ -37,7 +37,7 @@ from unis.runtime.process import ProcessId, keep_off, keep_to
 from unis.runtime.requests import SupervisorRequest
 from unis.runtime.run import Options, Run
 from unis.runtime.running import running
-from unis.runtime.sockets import XDP_PORTS, NotToldError, find_interface, has_xdp, interfaces
+from unis.runtime.sockets import NotToldError, find_interface, interfaces
 from unis.runtime.state import FunctionProcess, is_name
 from unis.runtime.steps import start_engine, start_guard
 from unis.runtime.supervisor import Supervisor
@@ -111,17 +111,13 @@ def _end(pid: int, text: str) -> End:
 
 
 def ports_of(pid: int) -> list[str]:
-    """The ends of links that a process has, as users write them, but for rings. LaunchError where
-    it has none that can be found, and why is known.
-    """
+    """The ends of links that a process has, as users write them, but for rings."""
     found = [f"memif:{at}" for at in range(memifs.count(pid))]
     try:
         found = [interface.name for interface in interfaces(pid) if interface.sockets] + found
     except NotToldError:
         if not found:
             raise
-    if not found and has_xdp(pid):
-        raise LaunchError(f"process {pid} cannot be attached: {XDP_PORTS}")
     return found
 
 

@@ -1,4 +1,5 @@
-"""Packet sockets of a process, seen from outside: the interfaces that they are on, and their rings.
+"""Packet and AF_XDP sockets of a process, seen from outside: the interfaces that they are on, and
+their rings.
 
 The kernel tells them to whoever is in their network namespace, which a thread of ours enters.
 """
@@ -10,13 +11,15 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from unis.links import namespaces
 from unis.links.netlink import netlink
 from unis.plan.attached import Device, PacketEnd, PacketSocket
 from unis.runtime.errors import LaunchError
-from unis.runtime.open_files import open_files, sockets_of
+from unis.runtime.open_files import sockets_of
 from unis.runtime.process import all_pids
+from unis.runtime.xdp_sockets import on_interfaces
 
 # Of the kernel's netlink.
 _REQUEST, _DUMP, _ERROR, _DONE = 0x1, 0x301, 2, 3
@@ -25,10 +28,8 @@ _SHOW_INFO_AND_RINGS = 0x1 | 0x4
 _INFO, _RX_RING, _TX_RING = 0, 2, 3
 _GET_NSID, _FD, _NSID = 90, 3, 1
 _TPACKET_V2 = 1
-_PROTOCOL = "system.sockprotoname"  # of a socket
+_XDP = -1  # in the place of such a version
 _MOST_BYTES = 1 << 16
-
-XDP_PORTS = "its ports are AF_XDP sockets, which `unis attach` does not find yet"
 
 
 class NotToldError(LaunchError):
@@ -47,16 +48,18 @@ class Interface:
 
 @dataclass(frozen=True)
 class _SeenSocket:
-    """A packet socket, as the kernel tells it."""
+    """A socket, as the kernel tells it."""
 
     inode: int
     index: int  # of its interface
-    version: int  # of its rings
-    receiving: tuple[int, int, int, int] | None  # block bytes, blocks, slot bytes, slots
-    sending: tuple[int, int, int, int] | None
+    version: int  # of its rings; the rest is of packet sockets alone
+    receiving: tuple[int, int, int, int] | None = None  # block bytes, blocks, slot bytes, slots
+    sending: tuple[int, int, int, int] | None = None
 
     def checked(self, whose: str) -> PacketSocket:
         """As the engine can read it, or LaunchError."""
+        if self.version == _XDP:
+            return PacketSocket(self.inode, xdp=True)
         if self.receiving is None:
             return PacketSocket(self.inode)
         block, blocks, slot, slots = self.receiving
@@ -76,15 +79,13 @@ class _SeenSocket:
 
 
 def find_interface(pid: int, name: str) -> PacketEnd:
-    """The packet sockets that a process has on an interface; LaunchError if it has none there that
-    can be read.
+    """The sockets that a process has on an interface; LaunchError if it has none there that can be
+    read.
     """
     found = {interface.name: interface for interface in interfaces(pid)}
     used = [one.name for one in found.values() if one.sockets]
     if used:
         has = f"it has them on {' and '.join(used)}"
-    elif has_xdp(pid):
-        has = f"{XDP_PORTS}: start it with --vdev=net_af_packet0,iface={name}"
     else:
         has = (
             f"it has none: start it with --vdev=net_af_packet0,iface={name}, or attach it by "
@@ -93,10 +94,10 @@ def find_interface(pid: int, name: str) -> PacketEnd:
     if name not in found:
         raise LaunchError(
             f"there is no interface `{name}` in the network namespace of process {pid}; of packet "
-            f"sockets {has}"
+            f"or AF_XDP sockets {has}"
         )
     if name not in used:
-        raise LaunchError(f"process {pid} has no packet socket on {name}; {has}")
+        raise LaunchError(f"process {pid} has no packet or AF_XDP socket on {name}; {has}")
     here = found[name]
     whose = f"process {pid} on {name}"
     sockets = tuple(seen.checked(whose) for seen in here.sockets)
@@ -106,10 +107,10 @@ def find_interface(pid: int, name: str) -> PacketEnd:
 
 
 def interfaces(pid: int) -> list[Interface]:
-    """Those of the network namespace of a process, with its packet sockets on them."""
+    """Those of the network namespace of a process, with its sockets on them."""
     own = sockets_of(pid)
     try:
-        return namespaces.inside_that_of(pid, lambda: list(_interfaces(_namespace(pid), own)))
+        return namespaces.inside_that_of(pid, lambda: list(_interfaces(pid, own)))
     except FileNotFoundError:
         raise LaunchError(f"there is no process {pid}") from None
     except OSError as error:
@@ -118,12 +119,17 @@ def interfaces(pid: int) -> list[Interface]:
         ) from None
 
 
-def _interfaces(namespace: int, own: set[int]) -> Iterator[Interface]:
+def _interfaces(pid: int, own: set[int]) -> Iterator[Interface]:
+    namespace = _namespace(pid)
     seen = [found for found in _packet_sockets() if found.inode in own]
     with netlink() as kernel:
-        for link in kernel.get_links():
+        links = list(kernel.get_links())
+        by_xdp = on_interfaces(pid, {link["index"]: _queues(link) for link in links})
+        for link in links:
             index = link["index"]
-            on_it = tuple(found for found in seen if found.index == index)
+            # Of a program that has both its ports are the former: the others only listen.
+            on_it = tuple(_SeenSocket(inode, index, _XDP) for inode in by_xdp.get(index, ()))
+            on_it = on_it or tuple(found for found in seen if found.index == index)
             peer = None
             if on_it and link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth":
                 number = link.get_attr("IFLA_LINK_NETNSID")
@@ -132,13 +138,11 @@ def _interfaces(namespace: int, own: set[int]) -> Iterator[Interface]:
             yield Interface(link.get_attr("IFLA_IFNAME"), index, peer, on_it)
 
 
-def has_xdp(pid: int) -> bool:
-    """Whether it has AF_XDP sockets, as ports of net_af_xdp are."""
-    for path, target in open_files(pid):
-        with contextlib.suppress(OSError):
-            if target.startswith("socket:") and os.getxattr(path, _PROTOCOL) == b"XDP\0":
-                return True
-    return False
+def _queues(link: Any) -> int:
+    """On which there may be AF_XDP sockets that receive: without a BPF program there is none."""
+    if not link.get_nested("IFLA_XDP", "IFLA_XDP_ATTACHED"):
+        return 0
+    return max(link.get_attr(f"IFLA_NUM_{way}_QUEUES") or 1 for way in ("RX", "TX"))
 
 
 def _namespace(pid: int) -> int:
