@@ -184,6 +184,26 @@ def test_a_run_that_ends_while_it_is_asked_is_stopping(
         assert run(command, "ghost") == (1, "`ghost` is stopping\n")
 
 
+def test_a_cpu_that_this_process_keeps_off_is_one() -> None:
+    """As a shell does whose first command was to attach a function there."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {0})
+    try:
+        ends = ("--ingress", "memif:0", "--egress", "memif:1", "--name", "no name")
+        _, text = run("attach", "--pid", str(os.getpid()), "--cpu", str(max(allowed)), *ends)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert "does not exist" not in text
+    assert "invalid run" in text
+
+
+def test_nothing_is_attached_to_a_run_that_ends(tmp_path: Path) -> None:
+    stale_run(tmp_path, "ending", launcher=ProcessId.me(), phase=Phase.STOPPING, attached=True)
+    ends = ("--ingress", "memif:0", "--egress", "memif:1", "--cpu", "0", "--name", "ending")
+    code, text = run("attach", "--pid", str(os.getpid()), *ends)
+    assert (code, text.startswith("`ending` is stopping; try again")) == (1, True), text
+
+
 def test_nothing_is_attached_to_a_cpu_that_is_not_there(tmp_path: Path) -> None:
     code, text = run("attach", "--pid", str(os.getpid()), "--cpu", "999")
     assert code == 2

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unis.runtime.state import RunState
 
 _NAME = "attached"
+_ONLINE = Path("/sys/devices/system/cpu/online")
 _NAME_BYTES = int(limit("FunctionConfig.name").max_bytes or 0)
 _END_SECONDS = 10.0  # for a run whose last function is detached
 _PID = typer.Option(min=2, help="Process ID of the function.", show_default=False)
@@ -96,18 +97,18 @@ def attach(
 
     Example: unis attach --pid 4711 --ingress memif:0 --egress memif:1 --cpu 1
     """
-    from unis.plan.cpus import format_cpu_list
+    from unis.plan.cpus import parse_cpu_list
     from unis.plan.machine import Machine
     from unis.runtime.attached import run_attached
     from unis.runtime.launcher import start_launcher
     from unis.runtime.requests import SupervisorClient
     from unis.v1 import supervisor_pb2 as pb
 
+    # Not only those of this process, which may keep off the CPUs of functions already.
+    online = _ONLINE.read_text().strip()
+    if cpu not in parse_cpu_list(online):
+        raise fail(f"CPU {cpu} does not exist here: give --cpu one of {online}")
     machine = Machine.this()  # before we keep off the CPUs of functions
-    if cpu not in machine.cpus:
-        raise fail(
-            f"CPU {cpu} does not exist here: give --cpu one of {format_cpu_list(machine.cpus)}"
-        )
     ways = _ways(pid, ingress or [], egress or [])
     keep_off_functions()
     request = pb.AttachProcessRequest(
