@@ -1,12 +1,15 @@
 #include "engine/platform/links/veth.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
+#include <rte_cycles.h>
 #include <rte_ether.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -18,53 +21,57 @@
 namespace unis {
 namespace {
 
-// Where net_af_packet and the kernel look for the bytes of a packet that is sent.
-constexpr std::size_t kSentAt = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
 constexpr std::size_t kAddresses = 12;  // bytes in front of a VLAN tag
 constexpr std::size_t kTag = 4;
 // Of the ring of a program that is not attached: the engine cannot read it.
 constexpr std::uint32_t kAssumedSlots = 1024;
 
-bool Free(const tpacket2_hdr& slot) {
-  constexpr std::uint32_t kDated = TP_STATUS_TS_SOFTWARE | TP_STATUS_TS_RAW_HARDWARE;
-  return (__atomic_load_n(&slot.tp_status, __ATOMIC_ACQUIRE) & ~kDated) == TP_STATUS_AVAILABLE;
-}
-
 }  // namespace
 
 // ------------------------------------------------------------------ the engine's end
 
-std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
-  const std::uint32_t room = RoomOfReceiver(count);
-  std::uint16_t sent = 0;
-  std::uint32_t handed = handed_;
-  for (; sent < room; ++sent) {
-    const rte_mbuf& packet = *packets[sent];
-    if (packet.pkt_len > kMostBytes) {
-      too_long_.Add(1);
-      continue;
-    }
-    tpacket2_hdr& slot = *rings_.sending(handed);
-    if (!Free(slot)) break;
-    Put(packet, slot);
-    ++handed;
+VethEnd::VethEnd(const PacketRings& rings, UniqueFd sending, rte_mempool* pool)
+    : rings_(rings), sender_(std::move(sending)), pool_(pool) {
+  for (std::size_t i = 0; i < messages_.size(); ++i) {
+    messages_[i].msg_hdr.msg_iov = &vectors_[i];
+    messages_[i].msg_hdr.msg_iovlen = 1;
   }
-  // What it does not take now Room() offers again.
-  if (handed != handed_) (void)::send(rings_.socket(), nullptr, 0, MSG_DONTWAIT);
-  // Only now: then all that is counted is in the receiver's ring.
-  __atomic_store_n(&handed_, handed, __ATOMIC_RELEASE);
-  rte_pktmbuf_free_bulk(packets, sent);
-  return sent;
 }
 
-void VethEnd::Put(const rte_mbuf& packet, tpacket2_hdr& slot) const noexcept {
-  std::byte* to = reinterpret_cast<std::byte*>(&slot) + kSentAt;
-  for (const rte_mbuf* segment = &packet; segment != nullptr; segment = segment->next) {
-    std::memcpy(to, rte_pktmbuf_mtod(segment, const void*), segment->data_len);
-    to += segment->data_len;
+absl::StatusOr<UniqueFd> VethEnd::OpenSender(const std::string& device) {
+  UniqueFd socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_ifindex = static_cast<int>(if_nametoindex(device.c_str()));
+  const int on = 1;
+  if (!socket.valid() || address.sll_ifindex == 0 ||
+      setsockopt(socket.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof(on)) != 0 ||
+      bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return absl::ErrnoToStatus(errno, fmt::format("cannot open a packet socket on {}", device));
+  return socket;
+}
+
+std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
+  const std::uint32_t room = RoomOfReceiver(std::min<std::uint32_t>(count, kBurst));
+  std::array<std::uint16_t, kBurst> at;  // of a message: the number of its packet
+  unsigned messages = 0;
+  for (std::uint16_t i = 0; i < room; ++i) {
+    const rte_mbuf& packet = *packets[i];
+    if (packet.pkt_len > kMostBytes) continue;
+    const void* const bytes = rte_pktmbuf_read(&packet, 0, packet.pkt_len, &flat_[messages]);
+    vectors_[messages] = {.iov_base = const_cast<void*>(bytes), .iov_len = packet.pkt_len};
+    at[messages++] = i;
   }
-  slot.tp_len = slot.tp_snaplen = packet.pkt_len;
-  __atomic_store_n(&slot.tp_status, TP_STATUS_SEND_REQUEST, __ATOMIC_RELEASE);
+  const int taken =
+      messages == 0 ? 0 : sendmmsg(sender_.get(), messages_.data(), messages, MSG_DONTWAIT);
+  const auto passed = static_cast<unsigned>(std::max(taken, 0));
+  if (passed < messages) refused_at_ = rte_rdtsc();
+  // Only now: then all that is counted is in the receiver's ring.
+  __atomic_store_n(&handed_, handed_ + passed, __ATOMIC_RELEASE);
+  const auto sent = static_cast<std::uint16_t>(passed < messages ? at[passed] : room);
+  too_long_.Add(sent - passed);
+  rte_pktmbuf_free_bulk(packets, sent);
+  return sent;
 }
 
 std::uint16_t VethEnd::Receive(rte_mbuf** packets, std::uint16_t count) noexcept {
@@ -102,19 +109,15 @@ rte_mbuf* VethEnd::Take(const tpacket2_hdr& slot) const noexcept {
   return packet;
 }
 
-std::uint32_t VethEnd::Room() noexcept { return FreeToSend(RoomOfReceiver(kBurst)); }
-
-// Of `most` slots of our own ring, in front of the kernel.
-std::uint32_t VethEnd::FreeToSend(std::uint32_t most) const noexcept {
-  if (most == 0) return 0;
-  // It did not take all that was handed to it.
-  if (!Free(*rings_.sending(handed_ - 1))) (void)::send(rings_.socket(), nullptr, 0, MSG_DONTWAIT);
-  return InRow(most, [&](std::uint32_t i) { return Free(*rings_.sending(handed_ + i)); });
+std::uint32_t VethEnd::Room() noexcept {
+  if (refused_at_ != 0 && rte_rdtsc() - refused_at_ < rte_get_tsc_hz() / 1'000'000 * kRefusedUs)
+    return 0;
+  return RoomOfReceiver(kBurst);
 }
 
 std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) noexcept {
   if (rte_spinlock_trylock(&sending_) == 0) return 0;
-  std::uint32_t room = receiver_ == nullptr ? 0 : std::min(count, rings_.slots());
+  std::uint32_t room = receiver_ == nullptr ? 0 : count;
   if (room > 0 && through_ != nullptr) {
     const Occupancy behind = receiver_->occupancy();
     room = through_->Room(room, behind.capacity() - behind.Packets(), behind.capacity());
@@ -165,10 +168,12 @@ absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig&
   if (!config.veth().engine_end()) return link;
   auto rings = PacketRings::Open(link->directions_[0].device, link->slots_);
   if (!rings.ok()) return link->Named(rings.status());
+  auto sending = VethEnd::OpenSender(link->directions_[0].device);
+  if (!sending.ok()) return link->Named(sending.status());
   std::vector<PacketRings> own;
   own.push_back(*std::move(rings));
   auto followed = std::make_unique<FollowedRings>(std::move(own));
-  link->end_ = std::make_unique<VethEnd>(followed->rings().front(), pool);
+  link->end_ = std::make_unique<VethEnd>(followed->rings().front(), *std::move(sending), pool);
   link->end_->SendThrough(link->directions_[1].through.get());
   link->directions_[0].receiver = std::move(followed);
   return link;

@@ -9,8 +9,11 @@
 #include <absl/status/statusor.h>
 #include <rte_mempool.h>
 #include <rte_spinlock.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -18,22 +21,32 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/unique_fd.h"
 #include "engine/platform/links/link.h"
 #include "engine/platform/links/switch_port.h"
 #include "engine/platform/links/veth_ring.h"
+#include "engine/platform/packet_memory.h"
 
 namespace unis {
 
-// The engine's end: a packet socket of its own.
+// The engine's end: two packet sockets of its own. It receives from a ring. It sends by sendmmsg:
+// of a packet in a ring the kernel makes a page of its own, and to free that takes the receiver
+// longer.
 class VethEnd final : public LinkEnd {
  public:
   // Of a frame without FCS: what the devices' MTU allows, 1504.
   static constexpr std::uint32_t kMostBytes = 1518;
+  // After the kernel has refused a packet; its device may be down.
+  static constexpr std::uint64_t kRefusedUs = 1000;
 
-  // `rings` are those of a socket of our own, and outlive it.
-  VethEnd(const PacketRings& rings, rte_mempool* pool) : rings_(rings), pool_(pool) {}
+  // `rings` are those of a socket of our own, and outlive it. `sending`: see OpenSender().
+  VethEnd(const PacketRings& rings, UniqueFd sending, rte_mempool* pool);
 
-  // No more than the receiver has room for, so that the kernel drops none. Frees what is too long.
+  // A socket that receives nothing, on a device of this network namespace.
+  static absl::StatusOr<UniqueFd> OpenSender(const std::string& device);
+
+  // No more than the receiver has room for, so that the kernel drops none, and one burst at most.
+  // Frees what is too long.
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept override;
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) noexcept override;
   std::uint32_t Room() noexcept override;
@@ -48,12 +61,16 @@ class VethEnd final : public LinkEnd {
 
  private:
   std::uint32_t RoomOfReceiver(std::uint32_t count) noexcept;
-  std::uint32_t FreeToSend(std::uint32_t most) const noexcept;
-  void Put(const rte_mbuf& packet, tpacket2_hdr& slot) const noexcept;
   rte_mbuf* Take(const tpacket2_hdr& slot) const noexcept;
 
   const PacketRings& rings_;
+  const UniqueFd sender_;
   rte_mempool* const pool_;
+  // Of a burst that is sent; `flat_`: of packets in several segments.
+  std::array<mmsghdr, kBurst> messages_{};
+  std::array<iovec, kBurst> vectors_{};
+  std::array<std::array<std::byte, kMostBytes>, kBurst> flat_;
+  std::uint64_t refused_at_ = 0;                       // TSC
   rte_spinlock_t sending_ = RTE_SPINLOCK_INITIALIZER;  // for who reads or changes receiver_
   PacketReceiver* receiver_ = nullptr;
   SwitchPort* through_ = nullptr;  // null: what is sent is at the receiver at once

@@ -17,10 +17,10 @@ namespace {
 constexpr std::uint32_t kBlockBytes = 4096;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
-// Of rings that we make, or that a function was told to make.
-RingShape ShapeOf(std::uint32_t slots) {
+// Of `rings` rings, one of ours or the two of net_af_packet.
+RingShape ShapeOf(std::uint32_t slots, std::size_t rings) {
   constexpr std::uint32_t kBytes = PacketRings::kFrameBytes;
-  return {.slots = slots, .slot_bytes = kBytes, .bytes = std::size_t{2} * slots * kBytes};
+  return {.slots = slots, .slot_bytes = kBytes, .bytes = rings * slots * kBytes};
 }
 
 absl::Status Failed(const std::string& what) { return absl::ErrnoToStatus(errno, what); }
@@ -37,7 +37,8 @@ std::uint64_t CameAt(const tpacket2_hdr& slot) {
 
 }  // namespace
 
-absl::StatusOr<PacketRings> PacketRings::Open(const std::string& device, std::uint32_t slots) {
+absl::StatusOr<PacketRings> PacketRings::Open(const std::string& device, std::uint32_t slots,
+                                              bool sends) {
   // Of no protocol until it is bound: else it receives from every device meanwhile.
   UniqueFd socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return Failed("cannot make a packet socket, for which unisd needs net_raw");
@@ -47,18 +48,17 @@ absl::StatusOr<PacketRings> PacketRings::Open(const std::string& device, std::ui
                             .tp_block_nr = slots / (kBlockBytes / kFrameBytes),
                             .tp_frame_size = kFrameBytes,
                             .tp_frame_nr = slots};
-  if (!Set(socket, PACKET_VERSION, int{TPACKET_V2}) || !Set(socket, PACKET_LOSS, 1) ||
-      !Set(socket, PACKET_QDISC_BYPASS, 1) || !Set(socket, PACKET_RX_RING, request) ||
-      !Set(socket, PACKET_TX_RING, request))
+  if (!Set(socket, PACKET_VERSION, int{TPACKET_V2}) || !Set(socket, PACKET_RX_RING, request) ||
+      (sends && !Set(socket, PACKET_TX_RING, request)))
     return Failed(
-        fmt::format("cannot give a packet socket on {} rings of {} slots", device, slots));
+        fmt::format("cannot give a packet socket on {} a ring of {} slots", device, slots));
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
   address.sll_ifindex = static_cast<int>(index);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return Failed(fmt::format("cannot bind a packet socket to {}", device));
-  return Map({std::move(socket), 0}, ShapeOf(slots), true);
+  return Map({std::move(socket), 0}, ShapeOf(slots, sends ? 2 : 1), PROT_READ | PROT_WRITE);
 }
 
 absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std::string& device,
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std:
   if (!held.ok()) return held.status();
   std::vector<PacketRings> found;
   for (HeldSocket& socket : *held) {
-    auto rings = Map(std::move(socket), ShapeOf(slots));
+    auto rings = Map(std::move(socket), ShapeOf(slots, 2));
     if (!rings.ok())
       return absl::NotFoundError(fmt::format(
           "process {} has a packet socket on {} without rings of {} slots", pid, device, slots));
@@ -78,8 +78,7 @@ absl::StatusOr<std::vector<PacketRings>> PacketRings::Find(pid_t pid, const std:
 }
 
 absl::StatusOr<PacketRings> PacketRings::Map(HeldSocket socket, const RingShape& shape,
-                                             bool writes) {
-  const int access = writes ? PROT_READ | PROT_WRITE : PROT_READ;
+                                             int access) {
   void* const memory = mmap(nullptr, shape.bytes, access, MAP_SHARED, socket.descriptor.get(), 0);
   if (memory == MAP_FAILED) return Failed("cannot map the rings of a packet socket");
   return PacketRings(std::move(socket), memory, shape);

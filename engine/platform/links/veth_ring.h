@@ -4,6 +4,7 @@
 
 #include <absl/status/statusor.h>
 #include <linux/if_packet.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -37,24 +38,27 @@ std::uint32_t InRow(std::uint32_t most, IsFree is_free) {
 struct RingShape {
   std::uint32_t slots;       // of the receive ring, a power of two
   std::uint32_t slot_bytes;  // apart
-  std::size_t bytes;         // of both rings, which are mapped as one
+  std::size_t bytes;         // of what is mapped: the receive ring, and a ring to send behind it
 };
 
-// The two rings of a packet socket, mapped. The kernel fills the first one and empties the second.
+// The receive ring of a packet socket, mapped. The kernel fills it. A ring to send can only be
+// mapped together with it, and lies behind it.
 class PacketRings {
  public:
   static constexpr std::uint32_t kFrameBytes = 2048;  // of a slot
   static constexpr std::uint32_t kMaxSlots = 1U << 14;
 
-  // A socket of our own on a device of this network namespace.
-  static absl::StatusOr<PacketRings> Open(const std::string& device, std::uint32_t slots);
+  // A socket of our own on a device of this network namespace. `sends`: it has a ring to send too,
+  // as that of net_af_packet.
+  static absl::StatusOr<PacketRings> Open(const std::string& device, std::uint32_t slots,
+                                          bool sends = false);
   // Those that `pid` has on the device, in the order of its descriptors. NotFound: it has not
   // `sockets` of them yet, or not with rings of so many slots.
   static absl::StatusOr<std::vector<PacketRings>> Find(pid_t pid, const std::string& device,
                                                        std::uint32_t slots, std::uint32_t sockets);
   // Those of a socket that somebody else made, to read.
   static absl::StatusOr<PacketRings> Map(HeldSocket socket, const RingShape& shape) {
-    return Map(std::move(socket), shape, false);
+    return Map(std::move(socket), shape, PROT_READ);
   }
   ~PacketRings();
   PacketRings(PacketRings&& other) noexcept;
@@ -63,9 +67,9 @@ class PacketRings {
   int socket() const noexcept { return socket_.descriptor.get(); }
   std::uint32_t slots() const noexcept { return shape_.slots; }
   // The slot of a position that only grows. Others write there at any time.
-  tpacket2_hdr* received(std::uint32_t position) const noexcept { return At(position & mask()); }
-  tpacket2_hdr* sending(std::uint32_t position) const noexcept {
-    return At(shape_.slots + (position & mask()));
+  tpacket2_hdr* received(std::uint32_t position) const noexcept {
+    const std::uint32_t slot = position & (shape_.slots - 1);
+    return reinterpret_cast<tpacket2_hdr*>(memory_ + std::size_t{slot} * shape_.slot_bytes);
   }
   // Packets for which there was no slot, since the last call or since the socket was made. A system
   // call; the kernel then counts from 0, so nobody else may ask it.
@@ -75,12 +79,7 @@ class PacketRings {
  private:
   PacketRings(HeldSocket socket, void* memory, const RingShape& shape)
       : socket_(std::move(socket)), memory_(static_cast<std::byte*>(memory)), shape_(shape) {}
-  static absl::StatusOr<PacketRings> Map(HeldSocket socket, const RingShape& shape, bool writes);
-
-  std::uint32_t mask() const noexcept { return shape_.slots - 1; }
-  tpacket2_hdr* At(std::uint32_t slot) const noexcept {
-    return reinterpret_cast<tpacket2_hdr*>(memory_ + std::size_t{slot} * shape_.slot_bytes);
-  }
+  static absl::StatusOr<PacketRings> Map(HeldSocket socket, const RingShape& shape, int access);
 
   HeldSocket socket_;
   std::byte* memory_;
