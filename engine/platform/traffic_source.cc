@@ -132,11 +132,11 @@ std::uint32_t TrafficSource::SendFrames() noexcept {
   const std::uint32_t limit = RoomFor(list, kBurst);
   if (limit == 0) return 0;
   std::array<rte_mbuf*, kBurst> packets;
-  const std::size_t first = list.next;
-  const std::uint32_t count = TakeFrames(list, limit, packets.data());
-  if (count > 0)
-    Steer(std::span(packets.data(), count), std::span(list.chain).subspan(first, count));
-  return count;
+  std::array<std::int32_t, kBurst> chains;
+  chains.fill(list.chain[list.next]);  // of all that RoomFor() counts
+  if (!TakeFrames(list, std::span(packets.data(), limit))) return 0;
+  Steer(std::span(packets.data(), limit), chains);
+  return limit;
 }
 
 std::uint32_t TrafficSource::SendDue() noexcept {
@@ -206,7 +206,7 @@ std::uint32_t TrafficSource::Skip(List& list) noexcept {
   return 1;
 }
 
-// How many of the next frames of a list find room in their links.
+// How many of the next frames of a list, all of one chain, find room in its link.
 std::uint32_t TrafficSource::RoomFor(const List& list, std::uint32_t limit) noexcept {
   const std::int32_t chain = list.chain[list.next];
   if (chain == Classifier::kNone) return 1;
@@ -215,23 +215,23 @@ std::uint32_t TrafficSource::RoomFor(const List& list, std::uint32_t limit) noex
   // Full bursts, and a look at the link's far end only now and then.
   if (ingress.Room() < limit) return 0;
   std::uint32_t run = 1;
-  for (std::size_t i = list.next + 1;
-       run < limit && i < list.frames.size() && list.chain[i] == chain; ++i)
+  for (std::size_t i = After(list.next, list.frames.size()); run < limit && list.chain[i] == chain;
+       i = After(i, list.frames.size()))
     ++run;
   return run;
 }
 
-std::uint32_t TrafficSource::TakeFrames(List& list, std::uint32_t limit,
-                                        rte_mbuf** packets) noexcept {
-  limit =
-      std::min<std::uint32_t>(limit, static_cast<std::uint32_t>(list.frames.size() - list.next));
-  if (rte_pktmbuf_alloc_bulk(memory_.pool(), packets, limit) != 0) return 0;
-  Prefetch(packets, limit);
+// False: there is no memory.
+bool TrafficSource::TakeFrames(List& list, std::span<rte_mbuf*> packets) noexcept {
+  const auto count = static_cast<std::uint32_t>(packets.size());
+  if (rte_pktmbuf_alloc_bulk(memory_.pool(), packets.data(), count) != 0) return false;
+  Prefetch(packets.data(), count);
   const std::uint64_t now = rte_rdtsc();
-  for (std::uint32_t i = 0; i < limit; ++i) Fill(packets[i], list, list.next + i, now);
-  list.next += limit;
-  if (list.next == list.frames.size()) list.next = 0;
-  return limit;
+  for (rte_mbuf* packet : packets) {
+    Fill(packet, list, list.next, now);
+    list.next = After(list.next, list.frames.size());
+  }
+  return true;
 }
 
 void TrafficSource::Fill(rte_mbuf* packet, const List& list, std::size_t frame,

@@ -63,7 +63,7 @@ class TrafficSource final : public Component {
   std::uint32_t ReceivePackets() noexcept;
   std::uint32_t SendDue() noexcept;
   List& NextList() noexcept;
-  std::uint32_t TakeFrames(List& list, std::uint32_t limit, rte_mbuf** packets) noexcept;
+  bool TakeFrames(List& list, std::span<rte_mbuf*> packets) noexcept;
   void Fill(rte_mbuf* packet, const List& list, std::size_t frame, std::uint64_t stamp) noexcept;
   void DropUnmade(std::int32_t chain) noexcept;
   std::uint32_t RoomFor(const List& list, std::uint32_t limit) noexcept;
