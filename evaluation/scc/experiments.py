@@ -48,6 +48,8 @@ _MEASURED_WITH = {"contention": "policy"}  # by the windows of another
 _BRING_UP = 4.0  # seconds, with its end
 _T = TypeVar("_T")
 _HALF = 0.5
+_CLAIMED_SIZE = 64  # bytes, of `batch`
+_OTHER_BLOCKS = 3  # bring-ups where nothing is claimed
 _LEAST_PPS = 100.0
 _PROBES = 3  # windows that say what passes at most
 
@@ -59,7 +61,7 @@ class SccSettings:
     quick: bool
     only: tuple[str, ...] = EXPERIMENTS
     rounds: int = MIN_ROUNDS
-    blocks: int = 3  # bring-ups of each chain of `batch`
+    blocks: int = 5  # bring-ups of each chain of `batch` of which something is claimed
     window: float = 0.25  # seconds
     lengths: tuple[int, ...] = ()  # of `policy` and `ovs`; empty: by `quick`
 
@@ -272,11 +274,12 @@ class SccBench:
             base = ChainSpec(1, batch=1, size=size)
             single = ChainSpec(1, batch=1, size=size, calls="single")
             specs = [base, single, *(ChainSpec(1, batch=each, size=size) for each in of_size)]
-            yield self._batch_step(batch_title(size, max(of_size)), specs)
+            blocks = self._settings.blocks if size == _CLAIMED_SIZE else _OTHER_BLOCKS
+            yield self._batch_step(batch_title(size, max(of_size)), specs, blocks)
 
-    def _batch_step(self, title: str, specs: Sequence[ChainSpec]) -> SccStep:
+    def _batch_step(self, title: str, specs: Sequence[ChainSpec], blocks: int) -> SccStep:
         arms = (BLOCKING, DEFAULT, HAND_OVER)
-        window, blocks = self._settings.window, self._settings.blocks
+        window = self._settings.window
         rounds = max(2, -(-self._settings.rounds // blocks))
         base = specs[0]
 

@@ -9,6 +9,7 @@ import fcntl
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -172,3 +173,25 @@ def queue_up(tids: Sequence[int]) -> None:
             os.sched_setscheduler(tid, policy, os.sched_param(priority + other))
     except ProcessLookupError:
         return  # it ends
+
+
+@contextmanager
+def kept_queued(tids: Sequence[int], every: float) -> Iterator[None]:
+    """Queues them up now and again, `every` seconds, till the end: whoever loses the CPU in the
+    middle of its turn comes back in front of the others.
+    """
+    done = threading.Event()
+
+    def keep() -> None:
+        while True:
+            queue_up(tids)
+            if done.wait(every):
+                return
+
+    keeper = threading.Thread(target=keep, name="queue-up")
+    keeper.start()
+    try:
+        yield
+    finally:
+        done.set()
+        keeper.join()

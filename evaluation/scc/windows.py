@@ -19,6 +19,7 @@ from unis.v1 import common_pb2
 from unis.v1 import engine_pb2 as pb
 
 _PRIMES = Span(0.05, 0.02)  # a measurement by which an arm is in force
+_REORDER = 0.02  # seconds, where the run queue is kept in reverse order
 _MAX_DELAY_US = 100.0  # of functions that sleep between packets
 
 
@@ -91,10 +92,10 @@ class Bench:
             asked = replace(asked, offered=Offered(pps, "constant"))
         asked = asked.with_settings(self._settings(arm))
         threads = self._find_threads()
-        self._queue_up(arm, asked, threads)
-        before, counted = self._times(threads), self._order()
-        reply = measure(self.run.client, asked, span, self.run.plan.controller)
-        now = self._order()
+        with self._queued_up(arm, asked, threads):
+            before, counted = self._times(threads), self._order()
+            reply = measure(self.run.client, asked, span, self.run.plan.controller)
+            now = self._order()
         return SccWindow(
             reply,
             self._times(threads) - before,
@@ -135,16 +136,18 @@ class Bench:
         settings.keep_order = arm.order != "reverse"
         return settings
 
-    def _queue_up(self, arm: SccArm, asked: Arm, threads: Sequence[tuple[int, int]]) -> None:
-        """Has the run queue in reverse order, where the arm asks for it. The engine keeps that of
+    def _queued_up(
+        self, arm: SccArm, asked: Arm, threads: Sequence[tuple[int, int]]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Keeps the run queue in reverse order, where the arm asks for it. The engine keeps that of
         the chain. A short measurement puts the arm in force. The window that follows has the same
         arm, so the engine leaves the threads as they are.
         """
-        if arm.order is None:
-            return
-        measure(self.run.client, asked, _PRIMES, self.run.plan.controller)
-        if arm.order == "reverse":
-            outside.queue_up([tid for _, tid in reversed(threads)])
+        if arm.order is not None:
+            measure(self.run.client, asked, _PRIMES, self.run.plan.controller)
+        if arm.order != "reverse":
+            return contextlib.nullcontext()
+        return outside.kept_queued([tid for _, tid in reversed(threads)], _REORDER)
 
     # ------------------------------------------------------------------ around a window
 

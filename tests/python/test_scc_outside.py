@@ -91,7 +91,8 @@ def test_real_time_threads_queue_up_in_the_order_that_is_asked(tmp_path: Path) -
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, before - {cpu} or before)
         try:
-            outside.queue_up([process.pid for process in processes[::-1]])
+            with outside.kept_queued([process.pid for process in processes[::-1]], 0.001):
+                time.sleep(0.003)
             time.sleep(0.002)
             seen = log.read_bytes()
         finally:
