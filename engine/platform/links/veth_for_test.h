@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <linux/if_packet.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include "engine/base/machine_for_test.h"
 #include "engine/platform/eth_port.h"
 #include "engine/platform/links/device_pair_for_test.h"
+#include "engine/platform/links/packet_receiver.h"
 #include "engine/platform/links/veth.h"
 #include "engine/platform/memory_for_test.h"
 
@@ -47,11 +50,21 @@ class VethTest : public MemoryTest {
     return link.ok() ? *std::move(link) : nullptr;
   }
   EthPort Program(const std::string& device) const {
-    auto port = EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,blocksz=4096,"
-                                          "framesz=2048,framecnt={}",
-                                          device, device, kSlots),
-                              memory_->pool());
+    return Open(device, fmt::format("blocksz=4096,framesz=2048,framecnt={}", kSlots));
+  }
+  // Until net_af_packet has bound its socket that is on all devices, and may have packets, and
+  // drops, of any: those go.
+  EthPort Open(const std::string& device, const std::string& ring) const {
+    auto port =
+        EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,{}", device, device, ring),
+                      memory_->pool());
     EXPECT_TRUE(port.ok()) << port.status();
+    while (Receive(*port, kBurst) > 0) continue;
+    tpacket_stats counted{};
+    socklen_t bytes = sizeof(counted);
+    if (const auto socket = FindPacketSockets(getpid(), device, 1); socket.ok())
+      (void)getsockopt(socket->front().descriptor.get(), SOL_PACKET, PACKET_STATISTICS, &counted,
+                       &bytes);
     return *std::move(port);
   }
   static void Find(VethLink& link, unsigned end) {

@@ -18,12 +18,8 @@ class ForeignVethTest : public VethTest {
   static constexpr std::uint32_t kTheirSlots = 512, kTheirBytes = 1024;
 
   EthPort Theirs(const std::string& device) const {
-    auto port = EthPort::Open(fmt::format("net_af_packet_{},iface={},qpairs=1,blocksz=8192,"
-                                          "framesz={},framecnt={}",
-                                          device, device, kTheirBytes, kTheirSlots),
-                              memory_->pool());
-    EXPECT_TRUE(port.ok()) << port.status();
-    return *std::move(port);
+    return Open(device,
+                fmt::format("blocksz=8192,framesz={},framecnt={}", kTheirBytes, kTheirSlots));
   }
   static std::unique_ptr<VethLink> Foreign() {
     v1::LinkConfig config;

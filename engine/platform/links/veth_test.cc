@@ -204,7 +204,7 @@ TEST_F(VethTest, WhatTheKernelDropsIsCounted) {
 TEST_F(VethTest, WhatAPortOfABridgeDropsIsCounted) {
   v1::LinkConfig config = Config(true);
   config.set_kind(v1::LINK_BRIDGE);
-  config.mutable_veth()->set_device0("lo");
+  config.mutable_veth()->set_device0(far_);
   config.mutable_veth()->set_port1(near_);
   const auto link = VethLink::Create(config, memory_->pool());
   ASSERT_TRUE(link.ok()) << link.status();
