@@ -13,7 +13,7 @@ from pyroute2 import IPRoute
 from tests.needs import need_root
 from tests.python.planned import planned, small
 from unis.errors import UnisError
-from unis.links import bridge, devices
+from unis.links import bridge, devices, modules
 from unis.links.bridge import Bridge
 from unis.links.kind import LinkPlan, LinkSpec
 from unis.links.veth import Veth, VethPlan
@@ -161,14 +161,14 @@ def test_somebody_elses_bridge_is_let_be(tmp_path: Path) -> None:
 
 
 def test_a_kernel_without_bridges_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bridge, "_MODULE", tmp_path / "none")
-    monkeypatch.setattr(bridge, "_MODULES", tmp_path)
+    monkeypatch.setattr(modules, "_LOADED", tmp_path / "none")
+    monkeypatch.setattr(modules, "_LISTED", tmp_path)
     assert Bridge().hindrance() == "", "a container may not see the modules of its kernel"
-    modules = tmp_path / platform.release() / "modules.dep"
-    modules.parent.mkdir()
-    modules.write_text("kernel/net/llc/llc.ko:\n")
+    listed = tmp_path / platform.release() / "modules.dep"
+    listed.parent.mkdir()
+    listed.write_text("kernel/net/llc/llc.ko:\n")
     assert "CONFIG_BRIDGE" in Bridge().hindrance()
-    monkeypatch.setattr(bridge, "_MODULE", tmp_path)
+    (tmp_path / "none" / "bridge").mkdir(parents=True)
     assert Bridge().hindrance() == ""
 
 

@@ -29,7 +29,7 @@ def test_kind_of_link(kind: LinkKind) -> None:
     bound = limit("LinkConfig.slots")
     assert (bound.min or 0) <= kind.most_slots <= (bound.max or 0)
     for slots in (64, kind.default_slots or 2048, kind.most_slots):
-        assert slots - 1 <= kind.capacity(slots) <= slots
+        assert slots - 16 <= kind.capacity(slots) <= slots
         link = a_link(kind, slots)
         assert broken(link.message()) == []
         assert kind.memory_bytes(link) >= 0

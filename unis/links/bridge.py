@@ -1,18 +1,15 @@
 """bridge: two pairs of kernel devices, whose inner ends are ports of a bridge of the link's own."""
 
-import platform
 import time
 from pathlib import Path
 
 from unis.errors import UnisError
-from unis.links import devices
+from unis.links import devices, modules
 from unis.links.kind import LinkPlan
 from unis.links.switched import Switched
 from unis.links.veth import details_of
 
 _DEVICES = Path("/sys/class/net")
-_MODULE = Path("/sys/module/bridge")
-_MODULES = Path("/lib/modules")
 _SECONDS = 5.0  # until a port forwards
 _FORWARDING = "3"  # BR_STATE_FORWARDING
 # It floods, for it knows no address: one that learns drops what goes to an address that it has
@@ -38,12 +35,9 @@ class Bridge(Switched):
     chooses_driver = False
 
     def hindrance(self) -> str:
-        """A kernel without the module, where that is known: a container may not see its files."""
-        files = ("modules.builtin", "modules.dep")
-        listed = [_MODULES / platform.release() / name for name in files]
-        found = ["/bridge.ko" in file.read_text() for file in listed if file.exists()]
-        there = _MODULE.exists() or not found or any(found)
-        return "" if there else "this kernel has no module bridge; use a kernel with CONFIG_BRIDGE"
+        """A kernel without the module, where that is known."""
+        lacking = modules.missing("bridge")
+        return "this kernel has no module bridge; use one with CONFIG_BRIDGE" if lacking else ""
 
     def add_middle(self, maker: devices.Maker, middle: str) -> None:
         """The bridge."""

@@ -102,6 +102,7 @@ class LinkKind(ABC):
     default_slots: int | None = 1024  # None: as many as the rings of the chain
     of_group = False  # links are memory of the engine's DPDK group: only its programs have ports
     one_user = False  # functions at both ends run as the same user, whose file the link is
+    in_namespaces = True  # programs at its ends may be in network namespaces of their own
     sockets_told = False  # the engine is told which sockets its functions' ports have
     most_queues = 16  # each way
     queues_may_differ = False  # a port on it may have other numbers of receive and send queues

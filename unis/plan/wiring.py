@@ -432,6 +432,14 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
 def wiring_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     """What is wrong with the links, and with the processes at their ends."""
     yield from link_problems(file, wiring)
+    for name, ports in wiring.ports.items():
+        bound = sorted({port.kind for port in ports if not links.KINDS[port.kind].in_namespaces})
+        if bound and wiring.graph.functions[name].namespace == "own":
+            yield Problem(
+                ("functions", name, "namespace"),
+                f"`{name}` is on a link of kind {bound[0]}, whose devices stay where UNiS runs: "
+                "state namespace: host, or make its links kind: veth",
+            )
     for name, port in sorted(wiring.crowded):
         yield Problem(
             ("functions", name),

@@ -20,6 +20,8 @@ const LinkKind* FindLinkKind(v1::LinkKind kind) {
       return &XdpKind();
     case v1::LINK_OVS:
       return &OvsKind();
+    case v1::LINK_TAP:
+      return &TapKind();
     default:
       return nullptr;
   }

@@ -11,6 +11,7 @@ const LinkKind& VethKind();
 const LinkKind& BridgeKind();
 const LinkKind& XdpKind();
 const LinkKind& OvsKind();
+const LinkKind& TapKind();
 absl::Status WrongLink(const v1::LinkConfig& config, const std::string& what);
 
 }  // namespace unis

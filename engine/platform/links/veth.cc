@@ -30,8 +30,9 @@ constexpr std::uint32_t kAssumedSlots = 1024;
 
 // ------------------------------------------------------------------ the engine's end
 
-VethEnd::VethEnd(const PacketRings& rings, UniqueFd sending, rte_mempool* pool)
-    : rings_(rings), sender_(std::move(sending)), pool_(pool) {
+VethEnd::VethEnd(const PacketRings& rings, UniqueFd sending, rte_mempool* pool,
+                 std::uint32_t most_bytes)
+    : rings_(rings), sender_(std::move(sending)), pool_(pool), most_bytes_(most_bytes) {
   for (std::size_t i = 0; i < messages_.size(); ++i) {
     messages_[i].msg_hdr.msg_iov = &vectors_[i];
     messages_[i].msg_hdr.msg_iovlen = 1;
@@ -57,7 +58,7 @@ std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
   unsigned messages = 0;
   for (std::uint16_t i = 0; i < room; ++i) {
     const rte_mbuf& packet = *packets[i];
-    if (packet.pkt_len > kMostBytes) continue;
+    if (packet.pkt_len > most_bytes_) continue;
     const void* const bytes = rte_pktmbuf_read(&packet, 0, packet.pkt_len, &flat_[messages]);
     vectors_[messages] = {.iov_base = const_cast<void*>(bytes), .iov_len = packet.pkt_len};
     at[messages++] = i;
@@ -165,6 +166,7 @@ absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig&
   for (const Direction& way : link->directions_)
     if (auto found = way.through ? way.through->Follow() : absl::OkStatus(); !found.ok())
       return link->Named(found);
+  if (auto opened = link->OpenQueues(); !opened.ok()) return link->Named(opened);
   if (!config.veth().engine_end()) return link;
   auto rings = PacketRings::Open(link->directions_[0].device, link->slots_);
   if (!rings.ok()) return link->Named(rings.status());
@@ -173,10 +175,28 @@ absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig&
   std::vector<PacketRings> own;
   own.push_back(*std::move(rings));
   auto followed = std::make_unique<FollowedRings>(std::move(own));
-  link->end_ = std::make_unique<VethEnd>(followed->rings().front(), *std::move(sending), pool);
+  link->end_ = std::make_unique<VethEnd>(
+      followed->rings().front(), *std::move(sending), pool,
+      link->kind_ == v1::LINK_TAP ? VethEnd::kMostTapBytes : VethEnd::kMostBytes);
   link->end_->SendThrough(link->directions_[1].through.get());
   link->directions_[0].receiver = std::move(followed);
   return link;
+}
+
+absl::Status VethLink::OpenQueues() {
+  if (kind_ != v1::LINK_TAP) return absl::OkStatus();
+  const std::string &first = directions_[0].device, &second = directions_[1].device;
+  const bool functions = first != second;
+  for (unsigned end = functions ? 0 : 1; end < directions_.size(); ++end) {
+    auto queue = TapQueue::Open(directions_[end].device,
+                                !functions ? ""
+                                : end == 0 ? second
+                                           : first,
+                                slots_);
+    if (!queue.ok()) return queue.status();
+    directions_[end].queue = *std::move(queue);
+  }
+  return absl::OkStatus();
 }
 
 Occupancy VethLink::occupancy(unsigned direction) const {
@@ -207,8 +227,10 @@ std::uint64_t VethLink::Dropped(unsigned direction) {
   Direction& way = directions_[direction];
   const std::lock_guard lock(counting_);  // the kernel tells each drop once
   if (way.receiver) way.dropped += way.receiver->TakeDrops();
-  way.unsent = std::max(way.unsent, Unsent(direction));
-  const std::uint64_t on_the_way = way.through ? way.through->Dropped() : 0;
+  if (kind_ != v1::LINK_TAP) way.unsent = std::max(way.unsent, Unsent(direction));
+  const std::uint64_t on_the_way = way.through ? way.through->Dropped()
+                                   : way.queue ? way.queue->Dropped()
+                                               : 0;
   return way.dropped + way.unsent + on_the_way + (direction == 1 && end_ ? end_->too_long() : 0);
 }
 
@@ -246,8 +268,14 @@ absl::StatusOr<std::unique_ptr<PacketReceiver>> FindXdp(pid_t pid, const v1::Por
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PacketReceiver>> VethLink::FindReceiver(
-    pid_t pid, const std::string& device) const {
+absl::StatusOr<std::unique_ptr<PacketReceiver>> VethLink::FindReceiver(pid_t pid,
+                                                                       const Direction& way) const {
+  const std::string& device = way.device;
+  if (way.queue) {
+    auto program = OpenTap::Find(pid, device);
+    if (!program.ok()) return program.status();
+    return std::make_unique<FollowedTap>(*std::move(program), *way.queue);
+  }
   if (kind_ == v1::LINK_XDP)
     return absl::NotFoundError(
         fmt::format("process {} has no AF_XDP socket on {} that was told", pid, device));
@@ -264,7 +292,7 @@ absl::StatusOr<std::unique_ptr<PacketReceiver>> VethLink::FindReceiver(
 absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::Find(pid_t pid, unsigned end) const {
   const Direction& way = directions_[end];
   if (way.receiver && way.receiver->HeldBy(pid)) return nullptr;
-  return FoundAt(pid, end, FindReceiver(pid, way.device));
+  return FoundAt(pid, end, FindReceiver(pid, way));
 }
 
 absl::StatusOr<std::unique_ptr<Link::Found>> VethLink::FoundAt(
@@ -333,7 +361,7 @@ void VethLink::Forget(unsigned end) {
   if (!foreign_) {
     way.dropped += way.receiver->TakeAbandoned() + way.receiver->TakeDrops();
     Direction& back = directions_[1 - end];
-    back.unsent = std::max(back.unsent, Unsent(1 - end));
+    if (kind_ != v1::LINK_TAP) back.unsent = std::max(back.unsent, Unsent(1 - end));
     way.devices.reset();
   }
   replaced_.push_back(std::move(way.receiver));
@@ -360,8 +388,9 @@ class VethLinks : public LinkKind {
     if (!std::has_single_bit(config.slots()) || config.slots() > PacketRings::kMaxSlots)
       return WrongLink(config, fmt::format("has {} slots; a {} has a power of two, at most {}",
                                            config.slots(), name(), PacketRings::kMaxSlots));
-    if (config.veth().device0() == config.veth().device1())
-      return WrongLink(config, "has the same device at both ends");
+    if ((config.veth().device0() == config.veth().device1()) != is_one_device(config))
+      return WrongLink(config, is_one_device(config) ? "has two devices, one of the engine"
+                                                     : "has the same device at both ends");
     return CheckWay(config);
   }
   bool hands_over_at_once() const override { return false; }
@@ -383,6 +412,7 @@ class VethLinks : public LinkKind {
   // What joins the two devices: nothing else does.
   virtual bool has_ports() const { return false; }
   virtual bool has_switch() const { return false; }
+  virtual bool is_one_device(const v1::LinkConfig&) const { return false; }
 
  private:
   static std::array<std::string, 4> DevicesOf(const v1::LinkConfig& config) {
@@ -438,6 +468,23 @@ class OvsLinks final : public VethLinks {
   bool has_switch() const override { return true; }
 };
 
+class TapLinks final : public VethLinks {
+ public:
+  std::string name() const override { return "tap"; }
+  absl::Status Check(const v1::LinkConfig& config, bool foreign) const override {
+    if (foreign) return WrongLink(config, "is foreign, which a tap cannot be");
+    if (config.veth().queues() != 1 || config.veth().without_rings())
+      return WrongLink(config, "is a tap, whose functions have one queue, and no sockets");
+    return VethLinks::Check(config, foreign);
+  }
+
+ protected:
+  // The engine has the kernel's side of the function's.
+  bool is_one_device(const v1::LinkConfig& config) const override {
+    return config.veth().engine_end();
+  }
+};
+
 }  // namespace
 
 const LinkKind& VethKind() {
@@ -457,6 +504,11 @@ const LinkKind& XdpKind() {
 
 const LinkKind& OvsKind() {
   static const OvsLinks kind;
+  return kind;
+}
+
+const LinkKind& TapKind() {
+  static const TapLinks kind;
   return kind;
 }
 

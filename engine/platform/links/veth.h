@@ -2,6 +2,9 @@
 // are a pair, or a bridge joins them, of the kernel or of a switch that is a process. The engine
 // has one of its ends, or none.
 //
+// Of a tap the two ends are one device, or two where functions have both: behind it there is no
+// socket but a program that has the device open.
+//
 // Who sends pays: in its system call the kernel puts the packet into the receiver's ring or socket
 // buffer, and drops it there if that is full.
 #pragma once
@@ -24,6 +27,7 @@
 #include "engine/base/unique_fd.h"
 #include "engine/platform/links/link.h"
 #include "engine/platform/links/switch_port.h"
+#include "engine/platform/links/tap_queue.h"
 #include "engine/platform/links/veth_ring.h"
 #include "engine/platform/packet_memory.h"
 
@@ -34,13 +38,14 @@ namespace unis {
 // longer.
 class VethEnd final : public LinkEnd {
  public:
-  // Of a frame without FCS: what the devices' MTU allows, 1504.
-  static constexpr std::uint32_t kMostBytes = 1518;
+  // Of a frame without FCS: what the devices' MTU allows, 1504, and 1500 where net_tap sets it.
+  static constexpr std::uint32_t kMostBytes = 1518, kMostTapBytes = 1514;
   // After the kernel has refused a packet; its device may be down.
   static constexpr std::uint64_t kRefusedUs = 1000;
 
   // `rings` are those of a socket of our own, and outlive it. `sending`: see OpenSender().
-  VethEnd(const PacketRings& rings, UniqueFd sending, rte_mempool* pool);
+  VethEnd(const PacketRings& rings, UniqueFd sending, rte_mempool* pool,
+          std::uint32_t most_bytes = kMostBytes);
 
   // A socket that receives nothing, on a device of this network namespace.
   static absl::StatusOr<UniqueFd> OpenSender(const std::string& device);
@@ -66,6 +71,7 @@ class VethEnd final : public LinkEnd {
   const PacketRings& rings_;
   const UniqueFd sender_;
   rte_mempool* const pool_;
+  const std::uint32_t most_bytes_;
   // Of a burst that is sent; `flat_`: of packets in several segments.
   std::array<mmsghdr, kBurst> messages_{};
   std::array<iovec, kBurst> vectors_{};
@@ -87,8 +93,10 @@ class VethLink final : public Link {
   LinkEnd* end() noexcept override { return end_.get(); }
   Occupancy occupancy(unsigned direction) const override;
   void Look(unsigned direction) noexcept override;
-  // Of an xdp only what comes to the engine.
-  bool counts_by_looks() const noexcept override { return kind_ != v1::LINK_XDP || end_; }
+  // Of an xdp or a tap only what comes to the engine.
+  bool counts_by_looks() const noexcept override {
+    return (kind_ != v1::LINK_XDP && kind_ != v1::LINK_TAP) || end_;
+  }
   void Follow() override;
   std::uint64_t Dropped(unsigned direction) override;
   absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
@@ -105,6 +113,7 @@ class VethLink final : public Link {
     std::string device;                        // of that end
     std::optional<NetworkDevices> devices;     // where it is, while a function there is known
     std::string port;                          // of a bridge, that sends to it; else empty
+    std::unique_ptr<TapQueue> queue;           // null: it is no tap, or leads to the engine
     std::unique_ptr<PacketReceiver> receiver;  // null: not found yet, or forgotten
     std::uint64_t dropped = 0;                 // by those that were replaced, and counted so far
     std::uint64_t unsent = 0;                  // by the device that sends, and by the port
@@ -113,8 +122,9 @@ class VethLink final : public Link {
 
   explicit VethLink(const v1::LinkConfig& config);
   std::uint64_t Unsent(unsigned direction) const;  // under counting_
+  absl::Status OpenQueues();
   absl::StatusOr<std::unique_ptr<PacketReceiver>> FindReceiver(pid_t pid,
-                                                               const std::string& device) const;
+                                                               const Direction& way) const;
   absl::StatusOr<std::unique_ptr<Found>> FoundAt(
       pid_t pid, unsigned end, absl::StatusOr<std::unique_ptr<PacketReceiver>> receiver) const;
   absl::Status Named(const absl::Status& error) const;
