@@ -3,6 +3,9 @@
 // for the deployments that have such links.
 #pragma once
 
+#include <rte_cycles.h>
+
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -16,6 +19,10 @@ namespace unis {
 
 class LinkSampler final : public Component {
  public:
+  // Between two looks at a link that looks disturb, while packets wait there. Without a pause the
+  // median latency of four functions on packet sockets was 8 % higher at half load.
+  static constexpr std::int64_t kPauseUs = 20;
+
   // `outsiders`: programs that are not scheduled may put packets into the links at any time.
   explicit LinkSampler(bool outsiders = false) : Component("unis_links"), outsiders_(outsiders) {}
   ~LinkSampler() override { Halt(); }
@@ -27,6 +34,7 @@ class LinkSampler final : public Component {
     const auto [at, fresh] = links_.try_emplace(number, &link, direction, occupancy);
     if (fresh) return;
     at->second.link = &link;
+    at->second.occupancy = occupancy;
     at->second.progress.Follow(occupancy);
   }
   // The memory of a link goes; counts stay.
@@ -49,10 +57,12 @@ class LinkSampler final : public Component {
     }
     links_ = std::move(renumbered);
   }
-  // Counts now. Only inside Do(), or before it runs.
-  void Sample() noexcept {
+  // Counts at `cycles` of the TSC what is due then. Only inside Do(), or before it runs.
+  void Sample(std::uint64_t cycles) noexcept {
     for (auto& [number, watched] : links_) {
+      if (!Due(watched, cycles)) continue;
       if (watched.link != nullptr) watched.link->Look(watched.direction);
+      watched.looked = cycles;
       watched.progress.Sample();
     }
   }
@@ -65,7 +75,7 @@ class LinkSampler final : public Component {
 
  private:
   std::uint32_t Iterate() noexcept override {
-    Sample();
+    Sample(rte_rdtsc());
     return 0;
   }
   std::int64_t IdleNs() noexcept override {
@@ -76,13 +86,23 @@ class LinkSampler final : public Component {
   }
 
   struct Watched {
-    Watched(Link* of, unsigned towards, const Occupancy& occupancy)
-        : link(of), direction(towards), progress(occupancy) {}
+    Watched(Link* of, unsigned towards, const Occupancy& reads)
+        : link(of), direction(towards), occupancy(reads), progress(reads) {}
     Link* link;  // null: it has gone
     unsigned direction;
+    Occupancy occupancy;
     LinkProgress progress;
+    std::uint64_t looked = 0;  // TSC
   };
+
+  // The first packet of an empty link is seen at once: its function may sleep.
+  bool Due(const Watched& watched, std::uint64_t cycles) const noexcept {
+    return watched.link == nullptr || !watched.link->looks_disturb() ||
+           watched.occupancy.Packets() == 0 || cycles - watched.looked >= pause_;
+  }
+
   const bool outsiders_;
+  const std::uint64_t pause_ = rte_get_tsc_hz() / 1'000'000 * kPauseUs;
   std::map<LinkIndex, Watched> links_;
 };
 

@@ -53,6 +53,8 @@ class Link {
   virtual void Look(unsigned /*direction*/) noexcept {}
   // Look() counts: packets are missed where more than a ring of them come between two looks.
   virtual bool counts_by_looks() const noexcept { return false; }
+  // A look takes memory or a lock from the CPU on which the kernel or a function works there.
+  virtual bool looks_disturb() const noexcept { return false; }
   // Finds again what is on the way and was started anew. A few system calls, now and then.
   virtual void Follow() {}
   // Packets that were put into this direction and that the link dropped, ever. May be a system

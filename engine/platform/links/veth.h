@@ -97,6 +97,7 @@ class VethLink final : public Link {
   bool counts_by_looks() const noexcept override {
     return (kind_ != v1::LINK_XDP && kind_ != v1::LINK_TAP) || end_;
   }
+  bool looks_disturb() const noexcept override { return counts_by_looks(); }
   void Follow() override;
   std::uint64_t Dropped(unsigned direction) override;
   absl::StatusOr<std::unique_ptr<Found>> Find(pid_t pid, unsigned end) const override;
