@@ -4,7 +4,7 @@ import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from unis import built
 from unis.bench import third_party
@@ -15,6 +15,7 @@ MACSWAP, TESTPMD = "macswap", "testpmd"
 # Frames of 64 B that the default buffer of a packet socket holds: as many as queues of testpmd, or
 # it would be the queues that count.
 SOCKET_SLOTS = 256
+_LOCAL = Path(__file__).with_name("local-64.pcap")  # one frame of that type, 64 B with FCS
 _QUEUES = re.compile(r"(--[rt]xd)=\d+")
 # What ports are called, by link and driver.
 _PORTS = {"mmsg": "net_mmsg", "af_packet": "net_af_packet", "af_xdp": "net_af_xdp"}
@@ -32,6 +33,9 @@ class ChainSpec:
     size: int = 64  # of frames, bytes with FCS
     slots: int | None = None
     program: str = MACSWAP
+    # local: of an EtherType for local experiments (0x88b5), 64 B, without a time stamp. Of IPv4 the
+    # kernel gives a clone to the socket and the frame to its IP layer, at every device.
+    frames: Literal["ipv4", "local"] = "ipv4"
 
     @property
     def may_wait(self) -> bool:
@@ -48,6 +52,8 @@ class ChainSpec:
             told.append(f"batch {self.batch}")
         if self.slots:
             told.append(f"{self.slots} slots")
+        if self.frames == "local":
+            told.append("not IP")
         return ", ".join([*told, f"{self.size} B"])
 
     def loaded(self, cpu: int) -> LoadedChain:
@@ -63,7 +69,7 @@ class ChainSpec:
         data = {
             "apiVersion": API_VERSION,
             "name": "bench-scc",
-            "traffic": {"source": {"kind": "synthetic", "size": self.size}},
+            "traffic": {"source": self._source()},
             # Functions that wait are for policies of the kernel: so it begins, whatever comes.
             "scheduler": {"policy": "other", "max_delay_us": 0},
             "defaults": {"cpu": cpu},
@@ -75,6 +81,11 @@ class ChainSpec:
             ],
         }
         return LoadedChain(_folder() / "bench-scc.yaml", ChainFile.model_validate(data))
+
+    def _source(self) -> dict[str, Any]:
+        if self.frames == "ipv4":
+            return {"kind": "synthetic", "size": self.size}
+        return {"kind": "pcap", "file": str(_LOCAL)}
 
     def _function(self) -> dict[str, Any]:
         if self.program == TESTPMD:

@@ -81,6 +81,21 @@ def _policy(
     return _Wanted("policy", ChainSpec(length).name, claim, at_least, picks, ratio, base)
 
 
+def _frames(length: int, base: Literal["default", "blocking"], at_least: float) -> _Wanted:
+    def picks(row: SccRow) -> bool:
+        return (row.experiment, row.policy, row.length) == ("frames", HANDOVER, length)
+
+    def ratio(row: SccRow) -> SccRatio | None:
+        return (row.ratio_to_default if base == "default" else row.ratio_to_blocking)["kpps"]
+
+    other = "polling under the default" if base == "default" else "blocking"
+    return _Wanted(
+        "frames", ChainSpec(length, frames="local").name,
+        f"frames that are not IP, {length} functions overloaded: hand-over ÷ {other}",
+        at_least, picks, ratio, base,
+    )  # fmt: skip
+
+
 def _testpmd(link: str, mode: str, at_least: float, claim: str) -> _Wanted:
     def picks(row: SccRow) -> bool:
         mine = (row.experiment, row.link, row.policy, row.mode, row.load)
@@ -129,6 +144,8 @@ _WANTED = (
                 length, "half", "blocking", "p50", 1.5,
                 f"half load, {length} functions: median latency by blocking's, times lower",
             ),
+            _frames(length, "default", 8),
+            _frames(length, "blocking", 1.7),
         )
     ),
     _Wanted(

@@ -43,12 +43,13 @@ from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
 from unis.v1 import engine_pb2 as pb
 
-EXPERIMENTS = ("policy", "order", "batch", "queue", "testpmd", "ovs", "contention")
+EXPERIMENTS = ("policy", "frames", "order", "batch", "queue", "testpmd", "ovs", "contention")
 _MEASURED_WITH = {"contention": "policy"}  # by the windows of another
 _BRING_UP = 4.0  # seconds, with its end
 _T = TypeVar("_T")
 _HALF = 0.5
 _CLAIMED_SIZE = 64  # bytes, of `batch`
+_SATURATES = 1.05  # times what passes: at that alone queues are full in some blocks only
 _OTHER_BLOCKS = 3  # bring-ups where nothing is claimed
 _LEAST_PPS = 100.0
 _PROBES = 3  # windows that say what passes at most
@@ -113,6 +114,7 @@ class SccBench:
         wanted = {_MEASURED_WITH.get(name, name) for name in settings.only}
         makers = {
             "policy": self._policy,
+            "frames": self._frames,
             "order": self._order,
             "batch": self._batch,
             "queue": self._queue,
@@ -239,6 +241,24 @@ class SccBench:
 
         return SccStep(step.experiment, step.title, step.seconds, run)
 
+    def _frames(self) -> Iterator[SccStep]:
+        """What is left where the kernel's IP layer has nothing to do with the frames."""
+        arms = (DEFAULT, BLOCKING, HAND_OVER)
+        rounds, window = self._settings.rounds, self._settings.window
+
+        def look(bench: Bench) -> SccRounds:
+            return bench.rounds(arms, rounds, window, None)
+
+        for length in (4, 8):
+            spec = ChainSpec(length, frames="local")
+
+            def run(spec: ChainSpec = spec) -> list[SccRow]:
+                found = self._on(spec, look)
+                return [row_of("frames", spec, arm, "overload", found) for arm in arms]
+
+            seconds = _BRING_UP + self._windows_seconds(spec, arms, rounds)
+            yield SccStep("frames", spec.name, seconds, run)
+
     def _order(self) -> Iterator[SccStep]:
         """The run queue in the order of the chain, and the other way round."""
         spec = ChainSpec(8)
@@ -289,7 +309,8 @@ class SccBench:
             found = {}
             for spec in specs[:: -1 if block % 2 else 1]:
                 measured = self._on(
-                    spec, lambda bench: bench.rounds(arms, rounds, window, 1000 * most)
+                    spec,
+                    lambda bench: bench.rounds(arms, rounds, window, 1000 * _SATURATES * most),
                 )
                 found[spec.name] = [
                     {arm: replace(one, block=block) for arm, one in windows.items()}

@@ -50,6 +50,7 @@ class SccRow(BaseModel):
     calls: str
     size: int
     slots: int | None  # of a link, where it is stated
+    frames: str  # ipv4, or local: of an EtherType that the kernel has no layer for
     load: Load
     policy: str
     mode: str  # what functions do without packets: polling, blocking, sleeping
@@ -109,6 +110,7 @@ def row_of(
         calls=spec.calls,
         size=spec.size,
         slots=spec.slots,
+        frames=spec.frames,
         load=load,
         policy=arm.policy,
         mode=arm.mode,
@@ -217,8 +219,9 @@ def arm_of(row: SccRow) -> SccArm:
 def spec_of(row: SccRow) -> ChainSpec:
     """The chain that it is of."""
     return ChainSpec(
-        row.length, row.link, row.driver, row.batch, row.calls, row.size, row.slots, row.program
-    )
+        row.length, row.link, row.driver, row.batch, row.calls, row.size, row.slots, row.program,
+        row.frames,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def fits(rows: Sequence[SccRow]) -> list[LatencyFit]:

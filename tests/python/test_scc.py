@@ -51,6 +51,7 @@ from evaluation.scc.rows import (
     spec_of,
 )
 from evaluation.scc.windows import SccRounds, SccWindow
+from unis.chain.model import PcapSource
 from unis.errors import UnisError
 from unis.measure.paired import interval_of_blocks
 from unis.measure.summary import MachineSummary
@@ -257,7 +258,7 @@ BATCH_OUT = {"batch, 64 B, batch 1 to 256": "no time"}
 def test_claims_are_judged_by_their_rows_and_rows_say_so() -> None:
     rows = [a_row(DEFAULT), a_row(), a_row(load="half"), a_row(length=8, batch=1)]
     found = {claim.claim: claim for claim in claims(rows, BATCH_OUT, {})}
-    told = [claim for text, claim in found.items() if "4 functions" in text]
+    told = [claim for text, claim in found.items() if "load, 4 functions" in text]
     assert [claim.verdict for claim in told] == ["holds", "holds", "holds", "holds"]
     assert [claim.at_least for claim in told] == [8, 1.7, 500, 1.5]
     assert told[2].ratio
@@ -537,11 +538,27 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
     return bench
 
 
+def test_frames_that_are_not_ip_come_of_a_capture_and_have_claims_of_their_own(
+    fake: FakeBench,
+) -> None:
+    spec = ChainSpec(4, frames="local")
+    source = spec.loaded(1).file.traffic.source
+    assert isinstance(source, PcapSource)
+    frame = Path(source.file).read_bytes()[24 + 16 :]
+    assert (len(frame) + 4, frame[12:14].hex()) == (spec.size, "88b5")
+    four, _ = SccBench(SccSettings(quick=True, only=("frames",)), Machine.this(), print).steps
+    rows = four.run()
+    assert fake.asked == [None]
+    assert {spec_of(row) for row in rows} == {spec}
+    told = [claim for claim in claims(rows, {}, {}) if claim.verdict != "not measured"]
+    assert [claim.experiment for claim in told] == ["frames", "frames"]
+
+
 def test_each_block_measures_the_rate_that_saturates_batch_1(fake: FakeBench) -> None:
     bench = SccBench(SccSettings(quick=True, only=("batch",)), Machine.this(), print)
     rows = bench.steps[0].run()
     assert fake.probed == [BLOCKING] * 5
-    assert list(dict.fromkeys(fake.asked)) == [10_000, 20_000, 30_000, 40_000, 50_000]
+    assert list(dict.fromkeys(fake.asked)) == [10_500, 21_000, 31_500, 42_000, 52_500]
     assert {(row.rounds, row.bring_ups) for row in rows} == {(10, 5)}
     assert {row.passed for row in rows} == {1.0}
 
