@@ -57,6 +57,13 @@ def test_on_rings_there_is_no_container() -> None:
     assert sentence.startswith("('functions', 'nat', 'container') `nat` is on rings")
 
 
+def test_on_a_tap_there_is_no_container() -> None:
+    ends = [("fw", "nat"), ("nat", "monitor")]
+    chosen = [{"from": origin, "to": to, "kind": "tap"} for origin, to in ends]
+    (sentence,) = told(contained() | {"links": chosen})
+    assert sentence.startswith("('functions', 'nat', 'container') `nat` is on a link of kind tap")
+
+
 def test_a_mount_names_what_is_there_and_hides_nothing() -> None:
     mounts = ["/nonexistent:/a", "/etc:/proc/x", "/etc:/etc/own:rw"]
     missing, hides = told(contained(mounts=mounts))

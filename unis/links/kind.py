@@ -103,6 +103,7 @@ class LinkKind(ABC):
     of_group = False  # links are memory of the engine's DPDK group: only its programs have ports
     one_user = False  # functions at both ends run as the same user, whose file the link is
     in_namespaces = True  # programs at its ends may be in network namespaces of their own
+    in_containers = True  # so may they be in containers, if the kind is not `of_group`
     sockets_told = False  # the engine is told which sockets its functions' ports have
     most_queues = 16  # each way
     queues_may_differ = False  # a port on it may have other numbers of receive and send queues

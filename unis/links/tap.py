@@ -44,6 +44,7 @@ class Tap(Veth):
     name = "tap"
     driver = "net_tap"
     in_namespaces = False  # the engine's socket is on the device, which would be there
+    in_containers = False  # which have no /dev/net/tun
     most_queues = 1
     chooses_driver = False
     most_slots = 4096  # for each that waits a signal of net_tap's may be pending

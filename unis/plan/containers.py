@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from unis import links
 from unis.chain.model import ChainFile, Container, Function
 from unis.chain.problem import Location, Problem
 from unis.container.bundle import FIXED, ordered, within
@@ -80,6 +81,14 @@ def container_problems(
                 f"`{name}` is on rings, which are memory that it would share with the engine; "
                 f"let the link to `{name}` state another kind, or leave the container out",
             )
+        for port in wiring.ports.get(name, ()):
+            if not links.KINDS[port.kind].in_containers:
+                yield Problem(
+                    (*where, "container"),
+                    f"`{name}` is on a link of kind {port.kind}, whose device file no container "
+                    "has; let its links state another kind, or leave the container out",
+                )
+                break
         yield from _image_problems(where, function, directory)
         hidden = next((path for path in FIXED if within(path, directory)), None)
         if hidden and directory != Path("/"):
