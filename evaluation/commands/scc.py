@@ -37,7 +37,10 @@ def scc(
         typer.Option(help="Chain lengths of policy and ovs, comma-separated, as in 1,4,8."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=2, help="Rounds of windows. Fewer than 6: no verdicts.")
+        int,
+        typer.Option(
+            min=2, help="Rounds of windows. Fewer than 6: no verdicts but on order and batch."
+        ),
     ] = 6,
     output: Annotated[
         Path, typer.Option("--out", "-o", help="Output directory for pictures and results.json.")
@@ -47,7 +50,8 @@ def scc(
 
     Chains of functions on kernel devices, all on one CPU, under the policies of the kernel and
     under hand-over: latency and throughput at half of what functions pass that wait for packets,
-    in overload, and for policy at half of what functions pass that poll. Arms of the paper stand
+    in overload, and for policy at half of what functions pass that poll; queue and testpmd, whose
+    functions cannot wait, have the latter and overload. Arms of the paper stand
     beside its figures, and claims of UNiS have a verdict. Windows alternate. Writes results.json
     after each step, and at last a picture of each experiment. Contention is measured by the
     windows of policy. Needs root, hugepages, and two CPUs that do nothing else.

@@ -77,6 +77,7 @@ _QUICK = (
 )
 _FULL = (
     *_QUICK,
+    SccArm("other", "polling", 0.1),
     SccArm("other", "blocking", 0.1),
     SccArm("other", "blocking", 20),
     SccArm("batch", "polling"),

@@ -11,6 +11,7 @@ from evaluation.scc.chains import ChainSpec, batch_title, chain_of_testpmd
 from evaluation.scc.rows import MIN_ROUNDS, SATURATED, SccRatio, SccRow, arm_of
 
 NOT_ASKED = "these windows were not asked for"
+NOT_YET = "the command ended before it measured this"
 Verdict = Literal["holds", "does not hold", "too close to tell", "not measured"]
 
 
@@ -214,7 +215,8 @@ class Kept(BaseModel):
     offered: int
     delivered: int
     dropped_on_links: int
-    dropped: int  # elsewhere
+    dropped: int  # elsewhere, `by_functions` among them
+    by_functions: int  # of programs that count nothing, all that is missing
     in_flight: int
     unaccounted: int
     exact: bool
@@ -222,7 +224,9 @@ class Kept(BaseModel):
 
 
 def accounts_claim(accounts: Sequence[Kept]) -> SccClaim:
-    """Offered = delivered + dropped + in flight."""
+    """Offered = delivered + dropped + in flight. What is missing on the way through programs that
+    count nothing counts as dropped by them: how much that was is said beside the verdict.
+    """
     missing = [one.chain for one in accounts if one.exact and one.unaccounted]
     doubts = dict.fromkeys(one.doubt for one in accounts if not one.exact)
     count = len(accounts)
@@ -236,6 +240,7 @@ def accounts_claim(accounts: Sequence[Kept]) -> SccClaim:
     elif not accounts:
         verdict, why = "not measured", "no chain was brought up"
     ratio = SccRatio(median=share, lo=share, hi=share, rounds=count, bring_ups=count)
+    lost = sum(one.by_functions for one in accounts)
     return SccClaim(
         experiment="account",
         claim=f"every packet of {count} bring-ups is accounted for: share of these",
@@ -243,4 +248,7 @@ def accounts_claim(accounts: Sequence[Kept]) -> SccClaim:
         ratio=None if verdict == "not measured" else ratio,
         verdict=verdict,
         why=why,
+        note=f"{lost:,} packets by functions: nobody counted them, they are what is missing"
+        if lost
+        else "",
     )

@@ -24,7 +24,7 @@ from evaluation.scc.arms import (
     policy_arms,
 )
 from evaluation.scc.chains import TESTPMD_DRIVERS, ChainSpec, batch_title, chain_of_testpmd
-from evaluation.scc.claims import Kept, step_name
+from evaluation.scc.claims import NOT_YET, Kept, step_name
 from evaluation.scc.rows import (
     MIN_ROUNDS,
     Load,
@@ -129,7 +129,10 @@ class SccBench:
         return sum(step.seconds for step in self.steps)
 
     def measure(self) -> Iterator[Measurements]:
-        """After each step what there is. One that fails is left out and told."""
+        """After each step what there is. One that fails is left out and told, and so are those that
+        are still to come, as the command may be ended before.
+        """
+        self.found.left_out |= {step.name: NOT_YET for step in self.steps}
         progress = Progress(self._report, [step.seconds for step in self.steps], [])
         for step in self.steps:
             progress.measuring(f"{step.experiment}: {step.title}", step.seconds)
@@ -140,6 +143,8 @@ class SccBench:
                 self.found.failed.append(f"{step.name}: {error}")
                 self._report(self.found.failed[-1])
                 continue
+            if self.found.left_out.get(step.name) == NOT_YET:
+                del self.found.left_out[step.name]
             self.found.rows += rows
             yield self.found
         yield self.found
@@ -423,6 +428,7 @@ def _kept(chain: str, account: pb.Account) -> Kept:
         delivered=account.delivered,
         dropped_on_links=on_links,
         dropped=lost - account.unaccounted,
+        by_functions=account.dropped_by_function,
         in_flight=in_flight,
         unaccounted=account.unaccounted,
         exact=account.exact,

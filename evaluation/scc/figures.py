@@ -30,6 +30,8 @@ _MORE = (
 )  # fmt: skip
 _KEYS = ("p5", "p25", "p50", "p75", "p95", "p99")
 _US = "latency, µs"
+# Where no function can wait.
+_POLLING_LOADS = {"half": "half of what polling passes"}
 
 
 def draw(rows: Sequence[SccRow], folder: Path) -> list[Path]:
@@ -157,7 +159,9 @@ def _by_queue(rows: Sequence[SccRow]) -> Figure:
     for panel, load in zip(axes, ("half", "overload"), strict=True):
         mine = [row for row in rows if row.load == load]
         boxes(panel, mine, lambda row: f"{row.slots} slots\n", _arm)
-        panel.set_title(f"length of the queues, {mine[0].length} functions, {load}")
+        panel.set_title(
+            f"length of the queues, {mine[0].length} functions, {_POLLING_LOADS.get(load, load)}"
+        )
         for at, slots in enumerate(dict.fromkeys(row.slots for row in mine)):
             kpps = [f"{row.kpps:.0f}" for row in mine if row.slots == slots]
             panel.annotate(
@@ -170,7 +174,7 @@ def _by_queue(rows: Sequence[SccRow]) -> Figure:
 def _by_testpmd(rows: Sequence[SccRow]) -> Figure:
     figure, (panel,) = _panels(1, 9)
     boxes(panel, rows, lambda row: f"{row.driver}, {row.load}", _arm)
-    panel.set_title("four dpdk-testpmd in a chain")
+    panel.set_title(f"four dpdk-testpmd in a chain; half: {_POLLING_LOADS['half']}")
     return figure
 
 

@@ -44,7 +44,7 @@ def latency_of_chain(link: str, name: str, length: int) -> PaperValue | None:
     if link == "ovs" or fit is None or "intercept" not in fit or length < 2:
         return None
     value = fit["slope"] * length + fit["intercept"]
-    return PaperValue(where="Fig. 10", what=what, unit="µs", low=value, high=value)
+    return PaperValue(where="Fig. 10, its line", what=what, unit="µs", low=value, high=value)
 
 
 def slope(link: str, name: str) -> PaperValue | None:
@@ -77,7 +77,9 @@ def latency_of_batch(batch: int, size: int) -> PaperValue | None:
     us = paper()["table7"].get(str(batch)) if size == 64 else None
     if us is None:
         return None
-    return PaperValue(where="Table 7", what="latency, calculated", unit="µs", low=us, high=us)
+    return PaperValue(
+        where="Table 7, calculated", what="latency, calculated", unit="µs", low=us, high=us
+    )
 
 
 def contention(link: str, name: str, length: int) -> PaperValue | None:

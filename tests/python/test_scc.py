@@ -23,7 +23,7 @@ from evaluation.scc.arms import (
     policy_arms,
 )
 from evaluation.scc.chains import ChainSpec, chain_of_testpmd
-from evaluation.scc.claims import Kept, SccClaim, accounts_claim, claims, judge, step_name
+from evaluation.scc.claims import NOT_YET, Kept, SccClaim, accounts_claim, claims, judge, step_name
 from evaluation.scc.experiments import (
     EXPERIMENTS,
     Measurements,
@@ -317,7 +317,7 @@ def test_a_verdict_says_whose_queues_were_full() -> None:
 def kept(**more: object) -> Kept:
     account = {
         "chain": "c", "offered": 10, "delivered": 8, "dropped_on_links": 2, "dropped": 0,
-        "in_flight": 0, "unaccounted": 0, "exact": True, "doubt": "",
+        "by_functions": 0, "in_flight": 0, "unaccounted": 0, "exact": True, "doubt": "",
     }  # fmt: skip
     return Kept.model_validate({**account, **more})
 
@@ -332,6 +332,10 @@ def test_every_account_must_be_whole() -> None:
     both = accounts_claim([kept(chain="the one", unaccounted=1), unsure])
     assert (both.verdict, both.why) == ("does not hold", "packets are missing: the one")
     assert accounts_claim([]).verdict == "not measured"
+    assumed = accounts_claim([kept(dropped=3, by_functions=2), kept(dropped=1, by_functions=1)])
+    assert assumed.verdict == "holds"
+    assert assumed.note.startswith("3 packets by functions: nobody counted them")
+    assert accounts_claim([kept()]).note == ""
 
 
 def test_an_order_that_was_another_is_told() -> None:
@@ -368,12 +372,12 @@ def test_the_papers_tables_are_those_of_its_pages() -> None:
     lengths = {"1", "2", "4", "8"}
     assert all({*column} == lengths for column in data["table8"].values())
     fit = paper.latency_of_chain("veth", "default", 8)
-    assert str(fit) == "11106 µs (Fig. 10)"
+    assert str(fit) == "11106 µs (Fig. 10, its line)"
     assert paper.latency_of_chain("veth", "default", 1) is None  # fitted from 2 on
     assert paper.latency_of_chain("ovs", "default", 4) is None
     assert str(paper.slope("ovs", "default")) == "1769 µs (Fig. 9)"
     assert str(paper.latency_of_batch(1, 64)) == "270–310 µs (Fig. 8)"
-    assert str(paper.latency_of_batch(256, 64)) == "155 µs (Table 7)"
+    assert str(paper.latency_of_batch(256, 64)) == "155 µs (Table 7, calculated)"
     assert paper.latency_of_batch(256, 1500) is None
     assert str(paper.contention("ovs", "batch_800", 2)) == "4.34 (Table 8)"
     assert str(paper.contention("veth", "batch_800_mux32", 8)) == "2.98 (Table 8)"
@@ -479,11 +483,16 @@ def test_a_step_that_fails_is_told_and_the_others_go_on() -> None:
     told: list[str] = []
     bench = SccBench(SccSettings(quick=True, only=("queue",)), Machine.this(), told.append)
     runs = [fails, lambda: [a_row()], lambda: [a_row()]]
-    bench.steps = [replace(bench.steps[0], run=run, title="here") for run in runs]
-    *_, found = bench.measure()
-    assert len(found.rows) == 2
-    assert found.left_out == {"queue, here": "no such thing"}
-    assert found.failed == ["queue, here: no such thing"]
+    bench.steps = [
+        replace(bench.steps[0], run=run, title=title)
+        for run, title in zip(runs, "abc", strict=True)
+    ]
+    left_out = [dict(found.left_out) for found in bench.measure()]
+    assert len(bench.found.rows) == 2
+    failed = {"queue, a": "no such thing"}
+    # What a command that is ended now would leave behind.
+    assert left_out == [{**failed, "queue, c": NOT_YET}, failed, failed]
+    assert bench.found.failed == ["queue, a: no such thing"]
     assert any(line.startswith("2 of 3") for line in told)
 
 
