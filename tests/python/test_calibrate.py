@@ -18,9 +18,8 @@ from unis.calibrate import fit
 from unis.cli.calibrate_command import refuse_what_was_not_found
 from unis.errors import UnisError
 from unis.plan.machine import Machine
-from unis.runtime.costs import cache_directory
-from unis.simulate import calibration
-from unis.simulate.calibration import Calibration, keep, kept
+from unis.runtime import kept as keeping
+from unis.simulate.calibration import FILE, Calibration, kept
 from unis.simulate.scenario import MachineCosts, ScenarioError
 
 COSTS = MachineCosts(
@@ -45,7 +44,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, MachineCosts]:
 
 
 def file() -> Path:
-    return cache_directory() / "calibration.json"
+    return FILE.path
 
 
 def test_what_is_found_is_printed_and_kept(found: dict[str, MachineCosts]) -> None:
@@ -77,7 +76,7 @@ def test_what_cannot_be_kept_is_printed(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(calibration, "write_atomically", full)
+    monkeypatch.setattr(keeping, "write_atomically", full)
     for words in ([], ["--json"]):
         code, text = calibrate(*words)
         assert code == 2
@@ -116,7 +115,7 @@ def test_what_cannot_be_is_not_kept(found: dict[str, MachineCosts]) -> None:
 
 
 def changed(change: Callable[[dict[str, object], dict[str, object]], object]) -> None:
-    path = keep(Calibration.of(COSTS))
+    path = FILE.write(Calibration.of(COSTS))
     data = json.loads(path.read_text())
     change(data, data["costs"])
     path.write_text(json.dumps(data))
@@ -167,7 +166,7 @@ def test_what_is_no_file_of_ours_is_refused(content: bytes) -> None:
 
 
 def test_costs_are_of_the_cpu_that_they_were_measured_on() -> None:
-    keep(Calibration.of(COSTS).model_copy(update={"cpu_model": "another"}))
+    FILE.write(Calibration.of(COSTS).model_copy(update={"cpu_model": "another"}))
     with pytest.raises(ScenarioError, match="is of another CPU"):
         kept()
 
@@ -176,7 +175,7 @@ def test_costs_are_of_the_cpu_that_they_were_measured_on() -> None:
 @pytest.mark.parametrize(("hours", "told"), [(23, None), (25, "1 day"), (75, "3 days")])
 def test_an_old_one_is_told(hours: int, told: str | None) -> None:
     then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
-    keep(Calibration.of(COSTS).model_copy(update={"measured": then}))
+    FILE.write(Calibration.of(COSTS).model_copy(update={"measured": then}))
     remark = kept().remark()
     assert (remark is None) == (told is None)
     code, text = run("simulate", DEMO, "--policy", "unis", "--seconds", "0.001", "--calibrated")

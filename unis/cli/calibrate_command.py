@@ -31,9 +31,9 @@ def calibrate(as_json: JsonOption = False) -> None:
     """
     from unis.calibrate.calibration import calibrate_machine, mean_of
     from unis.plan.machine import Machine
-    from unis.simulate.calibration import Calibration, keep, see_that_it_can_be_kept
+    from unis.simulate.calibration import FILE, Calibration
 
-    see_that_it_can_be_kept()
+    FILE.see_that_it_can_be_written()
     found = calibrate_machine(Machine.this(), say)
     mean = mean_of([*found.values()])
     if not as_json:
@@ -42,8 +42,7 @@ def calibrate(as_json: JsonOption = False) -> None:
     calibration = Calibration.of(mean)
     if as_json:
         out.print_json(calibration.model_dump_json())
-    file = keep(calibration)
-    say(f"{file}: `unis simulate --calibrated` uses it")
+    say(f"{FILE.write(calibration)}: `unis simulate --calibrated` uses it")
 
 
 def refuse_what_was_not_found(found: Mapping[str, MachineCosts]) -> None:

@@ -4,16 +4,14 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, field_validator
 
-from unis.runtime.costs import cache_directory, cpu_model
-from unis.runtime.files import check_writable, write_atomically
+from unis.runtime.costs import cpu_model
+from unis.runtime.kept import KeptFile, age_remark, first_error
 from unis.simulate.scenario import MachineCosts, ScenarioError
 
-_OLD = datetime.timedelta(days=1)
 _MAY_BE_0 = ("scheduled_switch_ns",)  # the scheduler believes the truth
 
 
@@ -52,76 +50,28 @@ class Calibration(BaseModel):
             return cls(cpu_model=cpu_model(), measured=now, costs=costs)
         except ValidationError as error:
             raise ScenarioError(
-                f"what was measured cannot be: {_first(error)}; try again while nothing else runs",
+                f"what was measured cannot be: {first_error(error)}; try again while nothing "
+                "else runs",
                 bad_input=False,
             ) from None
 
+    def stale(self) -> str | None:
+        """Why it does not hold here; None: it does."""
+        if self.cpu_model == cpu_model():
+            return None
+        return f"it is of another CPU ({self.cpu_model}): run `unis calibrate`"
+
     def remark(self, now: datetime.datetime | None = None) -> str | None:
         """What who reckons with it must know; None: it is of today."""
-        age = (now or datetime.datetime.now(datetime.UTC)) - self.measured
-        if age <= _OLD:
-            return None
-        days = round(age / _OLD)
-        return (
-            f"this calibration is {days} day{'s' if days > 1 else ''} old, and a machine that "
-            "others share may be another by now: run `unis calibrate`"
-        )
+        return age_remark(self.measured, now)
 
 
-def see_that_it_can_be_kept() -> None:
-    """Before 20 s are spent on it. ScenarioError if it cannot."""
-    try:
-        check_writable(_file().parent)
-    except OSError as error:
-        raise _cannot_keep(error) from None
-
-
-def keep(calibration: Calibration) -> Path:
-    """Writes it for later calls; returns the file. ScenarioError if it cannot."""
-    file = _file()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, calibration.model_dump_json(indent=1) + "\n")
-    except OSError as error:
-        raise _cannot_keep(error) from None
-    return file
+FILE = KeptFile("calibration.json", Calibration, ScenarioError)
 
 
 def kept() -> Calibration:
     """What was measured here last; ScenarioError if nothing was, or on another CPU."""
-    file = _file()
-    try:
-        found = Calibration.model_validate_json(file.read_text())
-    except FileNotFoundError:
-        raise ScenarioError(
-            f"no calibration in {file}: run `unis calibrate` as the same user"
-        ) from None
-    except OSError as error:
-        raise ScenarioError(f"cannot read {file}: {error.strerror}") from None
-    except ValidationError as error:
-        raise ScenarioError(
-            f"{file}: invalid calibration ({_first(error)}); run `unis calibrate`"
-        ) from None
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{file}: invalid calibration; run `unis calibrate`") from None
-    if found.cpu_model != cpu_model():
-        raise ScenarioError(f"{file} is of another CPU ({found.cpu_model}): run `unis calibrate`")
+    found = FILE.read()
+    if stale := found.stale():
+        raise ScenarioError(f"{FILE.path}: {stale}")
     return found
-
-
-def _first(error: ValidationError) -> str:
-    """Of what is wrong."""
-    found = error.errors()[0]
-    where = ".".join(map(str, found["loc"]))
-    said = found["msg"].removeprefix("Value error, ")
-    return f"{where}: {said}" if where else said
-
-
-def _cannot_keep(error: OSError) -> ScenarioError:
-    return ScenarioError(
-        f"cannot write {_file()}: {error.strerror}; XDG_CACHE_HOME names another place"
-    )
-
-
-def _file() -> Path:
-    return cache_directory() / "calibration.json"
