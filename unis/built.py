@@ -76,6 +76,11 @@ def lines() -> Path:
     return find("models", "machine", "unis-lines")
 
 
+def calibrator() -> Path:
+    """What measures memory, switches, calls and probes of a CPU."""
+    return find("models", "calibrate", "unis-calibrate")
+
+
 def reference_function(name: str) -> Path:
     """One of ours."""
     return find("functions", name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.commands import run
+from tests.python.commands import json_of, run
 from tests.python.test_calibration import READINGS
 from unis import built
 from unis.calibrate import calibration as measuring
@@ -30,7 +30,7 @@ DEMO = built.clone() / "examples" / "demo.yaml"
 
 
 def calibrate(*words: str) -> tuple[int, str]:
-    code, text = run("calibrate", *words)
+    code, text = run("calibrate", "--only", "simulator", *words)
     return code, " ".join(text.split())
 
 
@@ -54,8 +54,9 @@ def test_what_is_found_is_printed_and_kept(found: dict[str, MachineCosts]) -> No
     assert "of which nobody runs 8.0 10.0 9.0" in text
     assert str(file()) in text
     assert kept().costs.kernel_switch_ns == 9_000
-    code, text = run("calibrate", "--json")
-    assert json.loads(text[: text.rindex("}") + 1])["costs"]["kernel_switch_ns"] == 9_000
+    found_json = json.loads(json_of("calibrate", "--only", "simulator", "--json"))
+    assert found_json["simulator"]["costs"]["kernel_switch_ns"] == 9_000
+    assert found_json["machine"] is None
 
 
 def test_where_nothing_can_be_kept_nothing_is_measured(
@@ -169,6 +170,11 @@ def test_costs_are_of_the_cpu_that_they_were_measured_on() -> None:
     FILE.write(Calibration.of(COSTS).model_copy(update={"cpu_model": "another"}))
     with pytest.raises(ScenarioError, match="is of another CPU"):
         kept()
+    code, text = run("calibrate", "--show")
+    assert code == 0
+    assert "of which nobody runs 8.0" in " ".join(text.split())
+    assert "it is of another CPU (another)" in " ".join(text.split())
+    assert "no calibration in" in text  # of the machine
 
 
 @pytest.mark.system
