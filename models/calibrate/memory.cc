@@ -19,7 +19,8 @@ constexpr std::size_t kLine = 64, kSmallestArray = 4 * kKiB, kLargestArray = 256
 constexpr std::array<std::size_t, 7> kStrides = {128, 256, 1024, 1500, 4096, 4160, 9000};
 constexpr std::array kArraysOfStrides = {128 * kKiB, kMiB, 16 * kMiB, 256 * kMiB};
 constexpr double kSampleNs = 1e6;
-constexpr std::size_t kMostToWarm = 1 << 18;  // accesses; longer arrays are in no cache
+// Lines. To warm more takes seconds; of longer arrays few lines are in most caches.
+constexpr std::size_t kMostToWarm = 1 << 18;
 constexpr std::size_t kMemorySamples = 15;
 
 // What the largest array may take: the machine's memory has other uses.
@@ -64,7 +65,7 @@ class Series {
   }
 
   Chase chase_;
-  std::size_t elements_, accesses_;
+  std::size_t elements_, accesses_ = 0;
   std::vector<double> found_;
 };
 

@@ -75,7 +75,7 @@ std::string ReadAll(int fd) {
 PinnedTo::PinnedTo(unsigned cpu) {
   sched_getaffinity(0, sizeof(before_), &before_);
   const cpu_set_t set = Only(cpu);
-  sched_setaffinity(0, sizeof(set), &set);
+  there_ = sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
 PinnedTo::~PinnedTo() { sched_setaffinity(0, sizeof(before_), &before_); }

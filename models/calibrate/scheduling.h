@@ -19,7 +19,7 @@ struct SchedulingClass {
 constexpr SchedulingClass kOther{"other", SCHED_OTHER}, kBatch{"batch", SCHED_BATCH},
     kRr{"rr", SCHED_RR}, kFifo{"fifo", SCHED_FIFO};
 
-// The calling thread is on one CPU while this lives.
+// The calling thread is on one CPU while this lives, if it may be there.
 class PinnedTo {
  public:
   explicit PinnedTo(unsigned cpu);
@@ -27,8 +27,11 @@ class PinnedTo {
   PinnedTo(const PinnedTo&) = delete;
   PinnedTo& operator=(const PinnedTo&) = delete;
 
+  bool there() const { return there_; }
+
  private:
   cpu_set_t before_{};
+  bool there_ = false;
 };
 
 // For good; an error where the kernel refuses. A real-time class is refused on CPU 0, on which the

@@ -208,6 +208,11 @@ TEST(InChildTest, EndsWhatDoesNotEnd) {
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("it was ended by signal 14"));
 }
 
+TEST(PinnedToTest, SaysIfTheCpuCannotBeHad) {
+  EXPECT_TRUE(PinnedTo(LastCpu()).there());
+  EXPECT_FALSE(PinnedTo(CPU_SETSIZE - 1).there());
+}
+
 TEST(InChildTest, LeavesTheCallersClassAlone) {
   const ThreadState before;
   const Samples found = InChild(5, []() -> Samples {

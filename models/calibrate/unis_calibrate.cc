@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/calibrate/scheduling.h"
 #include "models/calibrate/sections.h"
 
 namespace unis {
@@ -49,6 +51,10 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!PinnedTo(settings.cpu).there()) {
+    fmt::print(stderr, "unis-calibrate: the kernel refuses CPU {}\n", settings.cpu);
+    return 2;
   }
   // Ends with whoever reads it: a frozen reader's terminal is no reason to measure on.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
