@@ -1,10 +1,16 @@
-"""What was stolen from the CPUs of a run is told where it matters."""
+"""What others had of the CPUs is told where it matters."""
+
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.measure.disturbance import Disturbance, remark
+from unis.measure import disturbance
+from unis.measure.disturbance import Disturbance, others_busy, remark
 from unis.measure.summary import summarise_arm
 from unis.v1 import engine_pb2 as pb
 
@@ -79,3 +85,44 @@ def test_an_arm_has_that_of_its_windows() -> None:
     rounds = [{"unis": window(0.5, 0.5), "rr": window(0, 0)}] * 3
     assert summarise_arm(rounds, "unis").disturbed.disturbed == 3
     assert summarise_arm(rounds, "rr").disturbed.disturbed == 0
+
+
+@pytest.mark.parametrize(
+    ("ticks", "ours", "cpus"),
+    [
+        ([0, 0, 0, 400, 0, 0, 0, 0], 0.0, 0.0),
+        ([250, 50, 100, 0, 0, 0, 0, 0], 3.0, 0.5),  # 4 s, of which 3 are ours, in 2 s
+        ([0, 0, 0, 400, 400, 200, 200, 0], 0.0, 0.0),  # idle, disks, interrupts
+        ([100, 0, 0, 0, 0, 0, 100, 30], 2.0, 0.15),  # ours has interrupts in it; stolen is stolen
+    ],
+)
+def test_what_others_have_kept_busy(
+    ticks: list[int], ours: float, cpus: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(disturbance, "_STAT", stat)
+    hz = os.sysconf("SC_CLK_TCK")
+
+    def at(seconds: float, more: list[int], used: float) -> None:
+        words = [1000 + tick * hz // 100 for tick in more]
+        stat.write_text(f"cpu  {' '.join(map(str, words))} 7 7\ncpu0 1 2 3\n")
+        monkeypatch.setattr(disturbance, "monotonic", lambda: 50 + seconds)
+        times = SimpleNamespace(times=lambda: (used / 2, 0.0, used / 2, 0.0, 99.0))
+        monkeypatch.setattr(disturbance, "os", SimpleNamespace(sysconf=os.sysconf, **vars(times)))
+
+    at(0, [0] * 8, 0)
+    busy = others_busy()
+    at(2, ticks, ours)
+    assert busy() == pytest.approx(cpus)
+
+
+@pytest.mark.system
+def test_another_program_keeps_a_cpu_busy() -> None:
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as hog:
+        try:
+            busy = others_busy()
+            with pytest.raises(subprocess.TimeoutExpired):
+                hog.wait(1)
+            assert busy() > 0.2
+        finally:
+            hog.kill()

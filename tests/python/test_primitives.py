@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.python.commands import json_of, run
+from tests.python.commands import json_of, run, stale_run
 from unis import built
+from unis.calibrate import machine as measuring
 from unis.calibrate.machine import parsed
 from unis.cli.primitives_tables import VIEWS
 from unis.errors import UnisError
 from unis.measure.primitives import FILE, MedianNs, Primitive, Primitives, kept
 from unis.plan.machine import Machine
 from unis.runtime import costs
+from unis.runtime.process import ProcessId
 
 NS = st.floats(-1e6, 1e9, allow_nan=False)
 MEDIANS = st.builds(
@@ -225,3 +227,34 @@ def test_what_is_of_another_machine_is_shown_but_not_reckoned_with(
     FILE.write(of_another)
     with pytest.raises(UnisError, match="it is of another CPU"):
         kept()
+
+
+@pytest.mark.parametrize(("cpus", "told"), [(0.04, False), (0.62, True)])
+def test_a_machine_that_was_not_idle_is_told(
+    program: Path, monkeypatch: pytest.MonkeyPatch, cpus: float, told: bool
+) -> None:
+    monkeypatch.setattr(measuring, "others_busy", lambda: lambda: cpus)
+    said = f"Disturbed: others kept {cpus:.2f} CPUs busy meanwhile."
+    for words in ([], ["--show"], ["--json"]):
+        code, text = run("calibrate", "--only", "machine", *words)
+        assert code == 0
+        assert (said in text) == told
+    assert program.exists()
+    assert kept().others_cpus == cpus
+    assert json.loads(json_of("calibrate", "--show", "--json"))["machine"]["others_cpus"] == cpus
+
+
+@pytest.mark.parametrize(
+    ("of_functions", "of_platform", "refused"),
+    [([1], [0], "CPU 1"), ([0], [2], "CPU 0"), ([2], [1], "CPU 1"), ([2], [0], None)],
+)
+def test_a_cpu_that_a_run_has_is_left_to_it(
+    program: Path, tmp_path: Path, of_functions: list[int], of_platform: list[int],
+    refused: str | None,
+) -> None:  # fmt: skip
+    stale_run(tmp_path, launcher=ProcessId.me(), cpus=of_functions, platform_cpus=of_platform)
+    code, text = run("calibrate", "--only", "machine")
+    assert code == (1 if refused else 0)
+    assert (program.parent / "asked").exists() == (refused is None)
+    if refused:
+        assert f"{refused} is in use by run `ghost`" in text

@@ -92,6 +92,8 @@ def _measure_machine(found: dict[str, BaseModel | None], *, as_json: bool, quick
     found["machine"] = measured = measure_primitives(Machine.this(), say, quick=quick)
     if not as_json:
         print_primitives(measured)
+    elif remark := measured.disturbed():
+        say(remark)
     if not quick:
         say(f"{FILE.write(measured)}: `unis calibrate --show` prints it")
 

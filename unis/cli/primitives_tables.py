@@ -108,6 +108,8 @@ VIEWS = (
 def print_primitives(found: Primitives) -> None:
     """Each group; the interval of 95 % is behind the median."""
     print_line(f"CPU {found.cpu} of {found.cpu_model}, Linux {found.kernel}, {found.measured}")
+    if remark := found.disturbed():
+        print_line(remark, style="red")
     for view in VIEWS:
         if rows := [row for row in found.rows if view.shows(row)]:
             _print(view, rows)

@@ -1,6 +1,9 @@
-"""What disturbed the windows of a run: time of its CPUs that a hypervisor gave to others."""
+"""What disturbed a measurement: time of its CPUs that others had."""
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from time import monotonic
 
 from pydantic import BaseModel
 
@@ -9,6 +12,7 @@ from unis.v1 import engine_pb2 as pb
 # Of the time of all CPUs of a run. The kernel counts in ticks of 10 ms.
 NOTICED = 0.02  # in a window
 TOLD = 0.005  # over all windows
+_STAT = Path("/proc/stat")
 
 
 class Disturbance(BaseModel):
@@ -56,6 +60,28 @@ def remark(parts: Iterable[Disturbance]) -> str | None:
         f"{whole.disturbed} of {whole.windows} windows more than {NOTICED:.0%}, up to "
         f"{whole.worst:.0%}."
     )
+
+
+def others_busy() -> Callable[[], float]:
+    """Watches all CPUs from now on. The function says how many of them others have kept busy since:
+    programs but us and those that we have started and waited for, and a hypervisor's other guests.
+    """
+    began = _others()
+
+    def busy() -> float:
+        seconds, used, stolen = (now - then for then, now in zip(began, _others(), strict=True))
+        return (max(0.0, used) + stolen) / seconds if seconds else 0.0
+
+    return busy
+
+
+def _others() -> tuple[float, float, float]:
+    """Seconds of the clock, of CPUs that others used, and of CPUs that were stolen. What interrupts
+    take is not there: some kernels count it among the time of the program that they meet.
+    """
+    words = _STAT.read_text().split(maxsplit=9)[1:9]
+    user, nice, system, *_, steal = (int(word) / os.sysconf("SC_CLK_TCK") for word in words)
+    return monotonic(), user + nice + system - sum(os.times()[:4]), steal
 
 
 def _share(window: pb.MeasureReply) -> float:

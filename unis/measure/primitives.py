@@ -15,6 +15,9 @@ from unis.runtime.kept import KeptFile, age_remark
 
 Group = Literal["memory", "call", "switch", "wake_up", "timer", "packet", "probe"]
 
+# CPUs that others keep busy. The kernel counts in ticks of 10 ms.
+DISTURBED_CPUS = 0.05
+
 
 class MedianNs(BaseModel):
     """The median of samples, with its interval of 95 %. A difference may be below 0."""
@@ -62,15 +65,18 @@ class Primitives(BaseModel):
     measured: AwareDatetime
     cpu: int
     other_cpu: int | None  # from which it was woken up
+    others_cpus: float = Field(0.0, ge=0)  # CPUs that others kept busy meanwhile
     rows: list[Primitive]
 
     @classmethod
-    def of(cls, cpu: int, other_cpu: int | None, rows: list[Primitive]) -> "Primitives":
+    def of(
+        cls, cpu: int, other_cpu: int | None, rows: list[Primitive], others_cpus: float = 0.0
+    ) -> "Primitives":
         """Measured just now, on this machine."""
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         return cls(
             cpu_model=cpu_model(), kernel=platform.release(), measured=now, cpu=cpu,
-            other_cpu=other_cpu, rows=rows,
+            other_cpu=other_cpu, rows=rows, others_cpus=others_cpus,
         )  # fmt: skip
 
     def find(self, group: Group, name: str, **labels: int | str) -> Primitive | None:
@@ -82,6 +88,15 @@ class Primitives(BaseModel):
                 if (row.group, row.name) == (group, name) and labels.items() <= row.labels.items()
             ),
             None,
+        )
+
+    def disturbed(self) -> str | None:
+        """What a reader of the figures must know; None: hardly anything else ran."""
+        if self.others_cpus < DISTURBED_CPUS:
+            return None
+        return (
+            f"Disturbed: others kept {self.others_cpus:.2f} CPUs busy meanwhile. Times may be too "
+            "long, which no interval shows; measure again while nothing else runs."
         )
 
     def stale(self) -> str | None:
