@@ -25,3 +25,12 @@ def coverage(blocks: int) -> float:
 @pytest.mark.parametrize("blocks", [2, 3, 4, 6, 12])
 def test_an_interval_over_blocks_holds_the_truth_as_often_as_it_says(blocks: int) -> None:
     assert 0.935 < coverage(blocks) < 0.965, "binomial deviation: 0.004"
+
+
+def test_the_interval_of_a_ratio_is_that_of_its_inverse_turned_round() -> None:
+    values, base = [1.0, 30.0, 12.0, 50.0], [1.0] * 4
+    of, by = Paired.ratio(values, base, blocks=4), Paired.ratio(base, values, blocks=4)
+    assert of is not None
+    assert by is not None
+    assert of.low > 0
+    assert (of.low, of.high) == pytest.approx((1 / by.high, 1 / by.low))

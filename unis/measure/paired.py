@@ -4,6 +4,8 @@ Two arms are compared within a round, for only there did they see the same machi
 how much the windows differ; the interval says how well their median is known.
 """
 
+import math
+import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -104,7 +106,8 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def interval_of_blocks(blocks: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The same for two blocks or more: Student's t interval over their medians.
+    """The same for two blocks or more of ratios: Student's t interval over their medians, of their
+    logarithms where there are some. A ratio and its inverse then say the same, and none is below 0.
 
     Values of one block share what no other block has, so each block is one sample. A bootstrap of
     so few samples is too narrow: "95 %" held 47 % with two blocks and 85 % with four.
@@ -112,9 +115,18 @@ def interval_of_blocks(blocks: Sequence[Sequence[float]]) -> tuple[float, float]
     from scipy.special import stdtrit
 
     medians = [statistics.median(block) for block in blocks]
-    middle = statistics.fmean(medians)
-    error = statistics.stdev(medians) / len(medians) ** 0.5
-    half = error * float(stdtrit(len(medians) - 1, (1 + _CONFIDENCE) / 2))
+    if min(medians) > 0:
+        low, high = _student([math.log(median) for median in medians])
+        return math.exp(low), math.exp(high)
+    return _student(medians)
+
+
+def _student(values: Sequence[float]) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
+    middle = statistics.fmean(values)
+    error = statistics.stdev(values) / len(values) ** 0.5
+    half = error * float(stdtrit(len(values) - 1, (1 + _CONFIDENCE) / 2))
     return middle - half, middle + half
 
 
