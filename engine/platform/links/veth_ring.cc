@@ -105,16 +105,22 @@ FollowedRings::FollowedRings(std::vector<PacketRings> rings)
   for (std::size_t ring = 0; ring < rings_.size(); ++ring) Begin(ring);
 }
 
-// The position behind the newest packet. Packets that wait in front of it were not taken yet.
+// The position behind the newest packet, where the dates fall back the most: to a ring before, or
+// to none. Packets that wait in front of it were not taken yet.
 void FollowedRings::Begin(std::size_t ring) noexcept {
   const PacketRings& in = rings_[ring];
   Position& at = positions_[ring];
+  at.dates.resize(in.slots());
+  for (std::uint32_t slot = 0; slot < in.slots(); ++slot)
+    at.dates[slot] = CameAt(*in.received(slot));
   std::uint32_t head = 0;
+  std::uint64_t most = 0;
   for (std::uint32_t slot = 0; slot < in.slots(); ++slot) {
-    if (const std::uint64_t came = CameAt(*in.received(slot)); came > at.newest) {
-      at.newest = came;
-      head = slot + 1;
-    }
+    const std::uint64_t next = at.dates[(slot + 1) & (in.slots() - 1)];
+    const std::uint64_t back = at.dates[slot] - std::min(at.dates[slot], next);
+    if (back <= most) continue;
+    most = back;
+    head = slot + 1;
   }
   std::uint32_t waiting = 0;
   while (waiting < in.slots() && Waits(*in.received(head - waiting - 1))) ++waiting;
@@ -138,12 +144,13 @@ void FollowedRings::Follow(std::size_t ring) noexcept {
   std::uint32_t put = counters_[ring].put, taken = counters_[ring].taken;
   for (std::uint32_t steps = 0; steps < in.slots(); ++steps, ++put) {
     const tpacket2_hdr& slot = *in.received(at.first + put);
+    std::uint64_t& date = at.dates[(at.first + put) & (in.slots() - 1)];
     const bool waits = Waits(slot);
     const std::uint64_t came = CameAt(slot);
     if (!waits && CameAt(slot) != came) break;  // the kernel is at it
-    // A packet that waits where none was is a new one, even if the clock was set back.
-    if (came <= at.newest && !(waits && put - taken < in.slots())) break;
-    at.newest = came;
+    // A packet that waits where none was is a new one, whatever its date.
+    if (came == date && !(waits && put - taken < in.slots())) break;
+    date = came;
   }
   // The kernel dates a packet before it says that it waits: what came since the last look may look
   // as if it had been taken.

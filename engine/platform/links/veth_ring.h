@@ -88,7 +88,8 @@ class PacketRings {
 
 // How many packets the kernel has put into receive rings and their owner has taken out. No memory
 // tells it: a slot says only whether a packet waits in it, and when the last one came. So somebody
-// looks again and again, and follows both.
+// looks again and again, and follows both. The kernel dates what several senders send a little out
+// of order.
 //
 // A look reads one status word more than packets that came or went. Between two looks at most one
 // ring of packets is counted.
@@ -111,10 +112,11 @@ class FollowedRings final : public PacketReceiver {
     std::uint32_t put = 0, taken = 0;
   };
   struct Position {
-    std::uint32_t first = 0;   // slot of packet 0
-    std::uint32_t seen = 0;    // `put` at the look before
-    std::uint64_t newest = 0;  // when the last packet that was counted came, ns
-    std::uint64_t head = 0;    // above; below *sent_ before it was read
+    std::uint32_t first = 0;  // slot of packet 0
+    std::uint32_t seen = 0;   // `put` at the look before
+    std::uint64_t head = 0;   // above; below *sent_ before it was read
+    // Of each slot, when the last packet that was counted there came, ns.
+    std::vector<std::uint64_t> dates;
   };
 
   void Begin(std::size_t ring) noexcept;

@@ -163,6 +163,37 @@ TEST_F(VethTest, WhatTheKernelDoesNotTakeStaysTheCallersAndLeavesNoRoom) {
   EXPECT_EQ(Receive(program, 10), 1U);
 }
 
+TEST_F(VethTest, PacketsWithDatesOutOfOrderAreCounted) {
+  std::vector<PacketRings> of_one, of_other;
+  for (auto* rings : {&of_one, &of_other}) {
+    auto opened = PacketRings::Open(far_, kSlots);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    rings->push_back(*std::move(opened));
+  }
+  // Both are taken out at once, and the last two have each other's date.
+  const auto take_three = [](const PacketRings& rings) {
+    for (std::uint32_t slot = 0; slot < 3; ++slot)
+      __atomic_store_n(&rings.received(slot)->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+    std::swap(rings.received(1)->tp_sec, rings.received(2)->tp_sec);
+    std::swap(rings.received(1)->tp_nsec, rings.received(2)->tp_nsec);
+  };
+  FollowedRings before(std::move(of_one));
+  const EthPort near = Program(near_);
+  ASSERT_EQ(Send(near, 3), 3U);
+  take_three(before.rings().front());
+  take_three(of_other.front());
+  FollowedRings after(std::move(of_other));
+  before.Look();
+  EXPECT_EQ(before.occupancy().Sent(), 3U);
+  ASSERT_EQ(Send(near, 2), 2U);
+  for (FollowedRings* rings : {&before, &after}) {
+    rings->Look();
+    EXPECT_EQ(rings->occupancy().Packets(), 2U);
+  }
+  EXPECT_EQ(before.occupancy().Sent(), 5U);
+  EXPECT_EQ(after.occupancy().Sent(), 2U);
+}
+
 // The engine's end sends one stretch of memory each.
 TEST_F(VethTest, APacketInSeveralSegmentsArrivesWhole) {
   const auto link = Make(true);
