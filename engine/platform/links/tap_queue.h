@@ -125,9 +125,7 @@ class TapQueue {
 
 class FollowedTap final : public PacketReceiver {
  public:
-  FollowedTap(OpenTap program, TapQueue& queue) : program_(std::move(program)), queue_(queue) {
-    queue_.Begin();
-  }
+  FollowedTap(OpenTap program, TapQueue& queue) : program_(std::move(program)), queue_(queue) {}
   void Look() noexcept override { queue_.Look(program_); }
   Occupancy occupancy() const override { return queue_.occupancy(); }
   std::uint32_t Room(std::uint32_t most, std::uint32_t sent) const noexcept override {

@@ -9,17 +9,21 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "engine/base/eventually_for_test.h"
 #include "engine/base/machine_for_test.h"
 #include "engine/platform/links/device_pair_for_test.h"
 #include "engine/platform/links/kinds.h"
@@ -40,13 +44,24 @@ UniqueFd OpenDevice(const std::string& device) {
 
 // Its files: the one that keeps the device is detached, reading and writing share one queue.
 struct TapProgram {
-  explicit TapProgram(const std::string& device) : keeps(OpenDevice(device)) {
+  explicit TapProgram(const std::string& device) : name(device), keeps(OpenDevice(device)) {
     ifreq detached{};
     detached.ifr_flags = IFF_DETACH_QUEUE;
     EXPECT_EQ(ioctl(keeps.get(), TUNSETQUEUE, &detached), 0);
     reads = OpenDevice(device);
   }
-  void BeReady() { writes = UniqueFd(dup(reads.get())); }
+  // Packets come only once the kernel has seen that the device is up. It does so by itself, under a
+  // lock that the request waits for.
+  void BeReady() {
+    writes = UniqueFd(dup(reads.get()));
+    EXPECT_TRUE(Eventually([&] {
+      std::string state;
+      std::ifstream(fmt::format("/sys/class/net/{}/operstate", name)) >> state;
+      return state == "up";
+    }));
+    ifreq asked{};
+    EXPECT_EQ(ioctl(reads.get(), TUNGETIFF, &asked), 0);
+  }
   std::uint32_t Read(std::uint32_t most) const {
     std::array<std::byte, 2048> frame;
     std::uint32_t count = 0;
@@ -60,6 +75,7 @@ struct TapProgram {
     return written;
   }
 
+  std::string name;
   UniqueFd keeps, reads, writes;
 };
 
@@ -226,6 +242,24 @@ TEST_F(TapQueueTest, WhatWaitedForAProgramThatEndedIsDropped) {
   EXPECT_EQ(one.Write(4), 4u);
   EXPECT_EQ(Waiting(*link, 1), 4u);
   EXPECT_EQ(link->Dropped(1), 18u);
+}
+
+TEST_F(TapQueueTest, WhatWaitsForAProgramThatFollowedAnotherIsNotDropped) {
+  TapProgram one(near_);
+  std::optional<TapProgram> other(far_);
+  one.BeReady();
+  other->BeReady();
+  auto link = Make(false);
+  Find(*link, 1);
+  std::optional<TapProgram> next(far_);  // meanwhile, so that its descriptors are others
+  other.reset();
+  next->BeReady();
+  Find(*link, 1);
+  EXPECT_EQ(one.Write(4), 4u);
+  EXPECT_EQ(Waiting(*link, 1), 4u);
+  EXPECT_EQ(link->Dropped(1), 0u);
+  EXPECT_EQ(link->occupancy(1).Packets(), 4u);
+  EXPECT_EQ(next->Read(10), 4u);
 }
 
 TEST_F(TapQueueTest, WhatNoCounterHasIsDroppedOnceTheQueueIsSeenEmpty) {

@@ -346,6 +346,7 @@ void VethLink::Take(std::unique_ptr<Found> found) {
   Forget(taken.end);
   auto& now = directions_[taken.end].receiver;
   now = std::move(taken.receiver);
+  if (const auto& queue = directions_[taken.end].queue) queue->Begin();
   {
     const std::lock_guard lock(counting_);
     directions_[taken.end].devices = std::move(taken.devices);
