@@ -155,6 +155,8 @@ TEST_F(TapQueueTest, AProgramThatDoesNotReadLeavesWhatWasSent) {
   EXPECT_EQ(Send(*link->end(), 1), 0u) << "there is nobody";
   program.BeReady();
   Find(*link, 1);
+  EXPECT_EQ(link->end()->Room(), std::min(kBurst, link->end()->capacity()))
+      << "a source waits for that";
   for (const std::uint32_t fill : {1u, 7u, 30u, kRoom}) {
     const std::uint32_t before = link->occupancy(1).Packets();
     EXPECT_EQ(Send(*link->end(), fill - before), fill - before);

@@ -32,7 +32,11 @@ constexpr std::uint32_t kAssumedSlots = 1024;
 
 VethEnd::VethEnd(const PacketRings& rings, UniqueFd sending, rte_mempool* pool,
                  std::uint32_t most_bytes)
-    : rings_(rings), sender_(std::move(sending)), pool_(pool), most_bytes_(most_bytes) {
+    : rings_(rings),
+      sender_(std::move(sending)),
+      pool_(pool),
+      most_bytes_(most_bytes),
+      capacity_(rings.slots()) {
   for (std::size_t i = 0; i < messages_.size(); ++i) {
     messages_[i].msg_hdr.msg_iov = &vectors_[i];
     messages_[i].msg_hdr.msg_iovlen = 1;
@@ -58,21 +62,37 @@ std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
   unsigned messages = 0;
   for (std::uint16_t i = 0; i < room; ++i) {
     const rte_mbuf& packet = *packets[i];
-    if (packet.pkt_len > most_bytes_) continue;
+    if (packet.pkt_len > most_bytes_ || packet.pkt_len < kLeastBytes) continue;
     const void* const bytes = rte_pktmbuf_read(&packet, 0, packet.pkt_len, &flat_[messages]);
     vectors_[messages] = {.iov_base = const_cast<void*>(bytes), .iov_len = packet.pkt_len};
     at[messages++] = i;
   }
-  const int taken =
-      messages == 0 ? 0 : sendmmsg(sender_.get(), messages_.data(), messages, MSG_DONTWAIT);
-  const auto passed = static_cast<unsigned>(std::max(taken, 0));
+  const unsigned passed = Pass(messages);
   if (passed < messages) refused_at_ = rte_rdtsc();
   // Only now: then all that is counted is in the receiver's ring.
   __atomic_store_n(&handed_, handed_ + passed, __ATOMIC_RELEASE);
   const auto sent = static_cast<std::uint16_t>(passed < messages ? at[passed] : room);
-  too_long_.Add(sent - passed);
+  unfit_.Add(sent - passed);
   rte_pktmbuf_free_bulk(packets, sent);
   return sent;
+}
+
+// How many the kernel took. It says why it refused a message only where that is the first of a
+// call, so the rest is offered again. What a device drops at once, as one without a carrier does,
+// is both refused and counted there: until a call returns nobody may see that count alone.
+unsigned VethEnd::Pass(unsigned messages) noexcept {
+  const std::uint64_t before = refused_.load(std::memory_order_relaxed);
+  unsigned passed = 0, refusals = 0;
+  int taken = 1;
+  while (passed < messages && taken > 0) {
+    refused_.store(before + refusals + 1, std::memory_order_release);
+    taken = sendmmsg(sender_.get(), &messages_[passed], messages - passed, MSG_DONTWAIT);
+    if (taken > 0) passed += static_cast<unsigned>(taken);
+    if (passed < messages) ++refusals;
+  }
+  const bool counted = passed == messages || errno == ENOBUFS;
+  refused_.store(before + (counted ? refusals : 0), std::memory_order_release);
+  return passed;
 }
 
 std::uint16_t VethEnd::Receive(rte_mbuf** packets, std::uint16_t count) noexcept {
@@ -131,6 +151,8 @@ std::uint32_t VethEnd::RoomOfReceiver(std::uint32_t count) noexcept {
 
 void VethEnd::SendInto(PacketReceiver* receiver) noexcept {
   if (receiver != nullptr) receiver->Feed(&handed_);
+  const std::uint32_t slots = rings_.slots();
+  capacity_ = receiver == nullptr ? slots : std::min(slots, receiver->occupancy().capacity());
   rte_spinlock_lock(&sending_);
   receiver_ = receiver;
   rte_spinlock_unlock(&sending_);
@@ -218,8 +240,10 @@ void VethLink::Follow() {
 std::uint64_t VethLink::Unsent(unsigned direction) const {
   const Direction& sender = directions_[1 - direction];
   const std::string& port = directions_[direction].port;
-  return (sender.devices ? *sender.devices : *host_).Unsent(sender.device) +
-         (port.empty() ? 0 : host_->Unsent(port));
+  const std::uint64_t dropped = (sender.devices ? *sender.devices : *host_).Unsent(sender.device);
+  // Read last: it must not be less than what is among the drops.
+  const std::uint64_t refused = direction == 1 && end_ ? end_->refused() : 0;
+  return dropped - std::min(dropped, refused) + (port.empty() ? 0 : host_->Unsent(port));
 }
 
 std::uint64_t VethLink::Dropped(unsigned direction) {
@@ -231,7 +255,7 @@ std::uint64_t VethLink::Dropped(unsigned direction) {
   const std::uint64_t on_the_way = way.through ? way.through->Dropped()
                                    : way.queue ? way.queue->Dropped()
                                                : 0;
-  return way.dropped + way.unsent + on_the_way + (direction == 1 && end_ ? end_->too_long() : 0);
+  return way.dropped + way.unsent + on_the_way + (direction == 1 && end_ ? end_->unfit() : 0);
 }
 
 namespace {

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,8 @@ class VethEnd final : public LinkEnd {
  public:
   // Of a frame without FCS: what the devices' MTU allows, 1504, and 1500 where net_tap sets it.
   static constexpr std::uint32_t kMostBytes = 1518, kMostTapBytes = 1514;
+  // The kernel refuses less than an Ethernet header.
+  static constexpr std::uint32_t kLeastBytes = 14;
   // After the kernel has refused a packet; its device may be down.
   static constexpr std::uint64_t kRefusedUs = 1000;
 
@@ -51,21 +54,26 @@ class VethEnd final : public LinkEnd {
   static absl::StatusOr<UniqueFd> OpenSender(const std::string& device);
 
   // No more than the receiver has room for, so that the kernel drops none, and one burst at most.
-  // Frees what is too long.
+  // Frees what is too long or too short.
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) noexcept override;
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) noexcept override;
   std::uint32_t Room() noexcept override;
-  std::uint32_t capacity() const noexcept override { return rings_.slots(); }
+  std::uint32_t capacity() const noexcept override {
+    return capacity_.load(std::memory_order_relaxed);
+  }
   bool carries_mbufs() const noexcept override { return false; }
 
   // What is at the other end; null: there is nobody, and nothing is sent.
   void SendInto(PacketReceiver* receiver) noexcept;
   // What packets pass before; before the first SendInto().
   void SendThrough(SwitchPort* through) noexcept { through_ = through; }
-  std::uint64_t too_long() const noexcept { return too_long_.value(); }
+  std::uint64_t unfit() const noexcept { return unfit_.value(); }
+  // Packets that the device counts as dropped, and that stayed the caller's.
+  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_acquire); }
 
  private:
   std::uint32_t RoomOfReceiver(std::uint32_t count) noexcept;
+  unsigned Pass(unsigned messages) noexcept;
   rte_mbuf* Take(const tpacket2_hdr& slot) const noexcept;
 
   const PacketRings& rings_;
@@ -82,7 +90,9 @@ class VethEnd final : public LinkEnd {
   SwitchPort* through_ = nullptr;  // null: what is sent is at the receiver at once
   std::uint32_t received_ = 0;     // packets, as a position in the ring
   std::uint32_t handed_ = 0;       // to the kernel, likewise
-  Counter too_long_;
+  std::atomic<std::uint32_t> capacity_;
+  std::atomic<std::uint64_t> refused_ = 0;
+  Counter unfit_;
 };
 
 class VethLink final : public Link {

@@ -157,9 +157,31 @@ TEST_F(VethTest, WhatTheKernelDoesNotTakeStaysTheCallersAndLeavesNoRoom) {
   };
   ASSERT_TRUE(set("down"));
   EXPECT_EQ(Send(end, 3), 0U);
-  EXPECT_EQ(end.Room(), 0U);
+  EXPECT_TRUE(Eventually([&] { return Send(end, 1) == 0 && end.Room() == 0; }));
   ASSERT_TRUE(set("up"));
   EXPECT_TRUE(Eventually([&] { return end.Room() > 0 && Send(end, 1) == 1; }));
+  EXPECT_EQ(Receive(program, 10), 1U);
+}
+
+// It counts as a drop of the device's what stays the caller's.
+TEST_F(VethTest, WhatADeviceWithoutItsPeerRefusesIsNoDrop) {
+  const auto link = Make(true);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  LinkEnd& end = *link->end();
+  ASSERT_TRUE(Shell(fmt::format("ip link set {} down", far_)));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Send(end, 1), 0U);
+  EXPECT_EQ(link->Dropped(1), 0U);
+}
+
+TEST_F(VethTest, WhatIsTooShortToBeSentStopsNothing) {
+  const auto link = Make(true);
+  const EthPort program = Program(far_);
+  Find(*link, 1);
+  const std::vector<std::uint8_t> shorter(VethEnd::kLeastBytes - 1), least(VethEnd::kLeastBytes);
+  rte_mbuf* burst[] = {Packet(shorter), Packet(least), Packet(shorter)};
+  EXPECT_EQ(link->end()->Send(burst, 3), 3);
+  EXPECT_EQ(link->Dropped(1), 2U);
   EXPECT_EQ(Receive(program, 10), 1U);
 }
 
