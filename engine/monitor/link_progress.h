@@ -2,6 +2,7 @@
 // counters.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -13,8 +14,7 @@ namespace unis {
 // packets: 16 bits at 20 Mpps every 3 ms.
 class LinkProgress {
  public:
-  // Begins while the link is in use: the first free slots that a receiver offers would count as
-  // received.
+  // In fresh memory the first slots that a receiver offers are room; it has received nothing.
   explicit LinkProgress(const Occupancy& link) { Follow(link); }
 
   // Put into the link, and taken out of it.
@@ -25,10 +25,12 @@ class LinkProgress {
     std::uint64_t sent = sent_, received = received_;
     for (std::uint32_t queue = 0; queue < last_.size(); ++queue) {
       Last& last = last_[queue];
-      const Last now{.sent = link_.SentBy(queue), .received = link_.ReceivedFrom(queue)};
-      sent += link_.Since(last.sent, now.sent);
-      received += link_.Since(last.received, now.received);
-      last = now;
+      const std::uint32_t put = link_.SentBy(queue), moved_to = link_.ReceivedFrom(queue);
+      const std::uint32_t moved = link_.Since(last.received, moved_to);
+      const std::uint32_t room = std::min(moved, last.first_room);
+      sent += link_.Since(last.sent, put);
+      received += moved - room;
+      last = {.sent = put, .received = moved_to, .first_room = last.first_room - room};
     }
     __atomic_store_n(&sent_, sent, __ATOMIC_RELAXED);
     __atomic_store_n(&received_, received, __ATOMIC_RELAXED);
@@ -39,7 +41,9 @@ class LinkProgress {
     link_ = link;
     last_.resize(link.readable() ? link.queues() : 0);
     for (std::uint32_t queue = 0; queue < last_.size(); ++queue)
-      last_[queue] = {.sent = link.SentBy(queue), .received = link.ReceivedFrom(queue)};
+      last_[queue] = {.sent = link.SentBy(queue),
+                      .received = link.ReceivedFrom(queue),
+                      .first_room = link.FirstRoom(queue)};
   }
   // The memory goes.
   void Leave() noexcept {
@@ -50,6 +54,7 @@ class LinkProgress {
  private:
   struct Last {
     std::uint32_t sent, received;
+    std::uint32_t first_room;  // slots that the receiver is still to offer before it counts
   };
 
   Occupancy link_ = Occupancy::Unreadable(0);

@@ -89,6 +89,10 @@ class Occupancy {
   std::uint32_t ReceivedFrom(std::uint32_t queue) const noexcept {
     return Load(free_ ? at_.ahead : at_.behind, queue * at_.stride);
   }
+  // Slots that a receiver offers in fresh memory before any counts as received.
+  std::uint32_t FirstRoom(std::uint32_t queue) const noexcept {
+    return free_ && SentBy(queue) == 0 && ReceivedFrom(queue) == 0 ? capacity_ : 0;
+  }
   // What a counter grew by.
   std::uint32_t Since(std::uint32_t before, std::uint32_t now) const noexcept {
     return Cut(now - before);

@@ -180,5 +180,22 @@ TEST(LinkProgressTest, CountsBeyondThe16BitsOfThePositions) {
   EXPECT_EQ(down.received(), 1'199'995U);
 }
 
+TEST(LinkProgressTest, TheFirstSlotsThatAReceiverOffersAreNoPackets) {
+  Region made(kShape);
+  const auto region = MemifRegion::Find(getpid(), kShape);
+  ASSERT_TRUE(region.ok()) << region.status();
+  LinkProgress down(region->occupancy(MemifDirection::kToClient));
+  for (const std::uint16_t offered : {100, 256}) {
+    made.Put<std::uint16_t>(kToClientAt + 6, offered);
+    down.Sample();
+    EXPECT_EQ(down.received(), 0U) << offered;
+  }
+  made.Put<std::uint16_t>(kToClientAt + 64, 40);
+  made.Put<std::uint16_t>(kToClientAt + 6, 256 + 32);
+  down.Sample();
+  EXPECT_EQ(down.sent(), 40U);
+  EXPECT_EQ(down.received(), 32U);
+}
+
 }  // namespace
 }  // namespace unis
