@@ -382,7 +382,7 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
     for at, link in enumerate(file.links):
         kind = links.KINDS[link.kind]
         if link.slots is not None and link.slots > kind.most_slots:
-            sentence = f"{link.slots} slots; a {link.kind} has up to {kind.most_slots}"
+            sentence = f"{link.slots} slots; a link of kind {link.kind} has up to {kind.most_slots}"
             yield Problem(("links", at, "slots"), sentence)
         if link.driver and not kind.chooses_driver:
             choosing = " and ".join(name for name, of in links.KINDS.items() if of.chooses_driver)
