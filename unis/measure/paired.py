@@ -5,7 +5,6 @@ how much the windows differ; the interval says how well their median is known.
 """
 
 import math
-import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -112,8 +111,6 @@ def interval_of_blocks(blocks: Sequence[Sequence[float]]) -> tuple[float, float]
     Values of one block share what no other block has, so each block is one sample. A bootstrap of
     so few samples is too narrow: "95 %" held 47 % with two blocks and 85 % with four.
     """
-    from scipy.special import stdtrit
-
     medians = [statistics.median(block) for block in blocks]
     if min(medians) > 0:
         low, high = _student([math.log(median) for median in medians])
