@@ -9,6 +9,7 @@ from unittest import mock
 from tests.python.planned import EIGHT_CPUS, places
 from unis import built
 from unis.chain.load import load
+from unis.links import veth
 from unis.plan import programs
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan
@@ -22,6 +23,7 @@ def table() -> str:
     with (
         mock.patch.object(programs, "find_program", lambda name, _: Path("/bin") / Path(name).name),
         mock.patch.object(programs, "program_problem", return_value=None),
+        mock.patch.object(veth, "_buffer", return_value=212_992),
     ):
         examples = sorted(built.examples_directory().glob("*.yaml"))
         lines = [line for example in examples for line in _example(example)]

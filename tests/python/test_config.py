@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.commands import run
-from tests.python.planned import small
+from tests.python.planned import small, told
 from tests.python.strategies import Data
 from unis.links import veth
 from unis.runtime import interfaces
@@ -53,6 +53,42 @@ def test_a_link_on_mmsg_holds_what_the_buffer_of_a_socket_does(config: Config) -
     assert slots(text) == [256, 256, 256, 512]
     assert "veth, driver mmsg, batch 32" in text
     assert slots(config(linked(kind="veth", slots=512))) == [512] * 4
+
+
+def test_of_branches_the_links_to_the_engine_have_its_room(config: Config) -> None:
+    keys = {"kind": "veth", "driver": "mmsg", "slots": 512}
+    edges = [("ingress", "fw"), ("fw", "nat"), ("fw", "monitor"), ("nat", "monitor"),
+             ("monitor", "egress")]  # fmt: skip
+    weights = [{"weight": 1} if origin == "fw" else {} for origin, _ in edges]
+    graph = [{"from": a, "to": b, **more} for (a, b), more in zip(edges, weights, strict=True)]
+    data = small(
+        chains={"c": {"graph": graph}}, links=[{"from": a, "to": b, **keys} for a, b in edges]
+    )
+    # Of the links before and behind a branch the engine has the other end.
+    assert slots(config(data)) == [1024, 256, 256, 1024, 512, 512]
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["here", "old kernel, in a container"])
+def test_gamma_counts_the_room_that_is_told(
+    config: Config, monkeypatch: pytest.MonkeyPatch, shown: bool
+) -> None:
+    if not shown:
+        monkeypatch.setattr(veth, "_BUFFER", Path("/nonexistent"))
+    assert "γ 0.75: the paper's; the shortest link of a function has 256 slots" in config(
+        linked(kind="veth", driver="mmsg")
+    )
+    # The engine receives there, from its ring.
+    last = small(links=[{"from": "monitor", "to": "egress", "kind": "veth", "driver": "mmsg"}])
+    for kind in ("veth", "memif"):
+        last["links"] += [{"from": a, "to": b, "kind": kind} for a, b in ENDS[:-1]]
+        assert "γ 0.88" in config(last)
+        del last["links"][1:]
+
+
+def test_what_waits_for_a_function_on_mmsg_is_held_against_the_thresholds() -> None:
+    links = [{"from": "fw", "to": "nat", "kind": "veth", "driver": "mmsg"}]
+    (said,) = told(small(links=links, scheduler={"theta_min": 300}))
+    assert "the link from `fw` to `nat` holds 256 packets, and θmin is 300" in said
 
 
 def test_rings_are_explained_where_there_are_any(config: Config) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from unis.chain.load import load
-from unis.chain.values import EGRESS, INGRESS
+from unis.chain.values import INGRESS
 from unis.cli.options import ChainFileArgument, JsonOption, RunNameOption
 from unis.cli.terminal import out, print_line, table_of, warn
 from unis.links import KINDS
@@ -153,10 +153,11 @@ def _links(plan: Plan) -> Table:
     table.add_column("slots", justify="right")
     if sockets:
         table.add_column("socket")
+    received = {(one.name, port.rx) for one in plan.functions for port in one.ports}
     for link in plan.links:
         kind = KINDS[link.kind]
-        end = 0 if link.edge[2] == EGRESS else 1
-        room = kind.waiting_room(link, end)
+        by_function = (link.edge[2], link.name) in received  # else by the engine
+        room = kind.waiting_room(link) if by_function else link.slots
         words = [str(link.socket or "")] * sockets
         table.add_row(link.name, link.kind + kind.driver_stated(link), str(room), *words)
     return table

@@ -151,9 +151,13 @@ class LinkKind(ABC):
         """Of that, what keeps links from being made here, whatever DPDK the functions have."""
         return ""
 
-    def waiting_room(self, link: LinkPlan, end: int) -> int:  # noqa: ARG002
-        """Packets of 64 bytes that may wait for the receiver at an end."""
-        return link.slots
+    def room(self, slots: int, driver: str | None) -> int:  # noqa: ARG002
+        """Packets of 64 bytes that may wait for a function; `driver`: what the file states."""
+        return slots
+
+    def waiting_room(self, link: LinkPlan) -> int:
+        """The same, of a link that is planned."""
+        return self.room(link.slots, None)
 
     def packets(self, link: LinkPlan) -> int:  # noqa: ARG002
         """How many of the engine's packet buffers the link may hold: a burst in, a burst out."""

@@ -1,6 +1,7 @@
 """veth: a pair of kernel devices, both ways, packets are copied by the kernel."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ _FRAME_BYTES, _BLOCK_BYTES = 2048, 4096
 _BATCH = 32  # frames a burst of net_mmsg, where none is stated
 _MMSG = "net_mmsg"  # our driver (ports/net_mmsg)
 _BUFFER = Path("/proc/sys/net/core/rmem_default")  # bytes, of a socket
+_USUAL_BUFFER = 212_992
 _LEAST_BYTES = 832  # of a buffer, that a frame of 64 bytes takes (packet_socket.h)
 
 
@@ -89,11 +91,13 @@ class Veth(LinkKind):
             "framecnt": port.link.slots,
         }
 
-    def waiting_room(self, link: LinkPlan, end: int) -> int:
-        """Of functions on net_mmsg the default buffer of a socket; the slots are the engine's."""
-        veth = details_of(link)
-        ours = veth.engine_end and end == 0
-        return link.slots if ours or veth.batch is None else -(-_buffer() // _LEAST_BYTES)
+    def room(self, slots: int, driver: str | None) -> int:
+        """On net_mmsg the default buffer of a socket has: the slots are the engine's."""
+        return -(-_buffer() // _LEAST_BYTES) if driver == "mmsg" else slots
+
+    def waiting_room(self, link: LinkPlan) -> int:
+        """By the driver that it has."""
+        return self.room(link.slots, "mmsg" if details_of(link).batch else None)
 
     def made(self, link: LinkPlan) -> str:
         """The device of end 0: with it the other goes."""
@@ -116,7 +120,9 @@ class Veth(LinkKind):
 
 
 def _buffer() -> int:
-    return int(_BUFFER.read_text())
+    with suppress(FileNotFoundError):  # old kernels show it in the first network namespace alone
+        return int(_BUFFER.read_text())
+    return _USUAL_BUFFER
 
 
 def _batch(spec: LinkSpec) -> int | None:

@@ -74,7 +74,7 @@ class GammaChoice:
 
 
 def gamma_choice(part: SchedulerPart, slots: int) -> GammaChoice:
-    """For links of which the shortest has `slots` slots."""
+    """For links of which the shortest has room for `slots` packets."""
     if part.gamma != "auto":
         return GammaChoice(part.gamma, "stated")
     value = max(defaults.PAPER_GAMMA, min(_MOST_GAMMA, round(1 - _GAMMA_ROOM / slots, 2)))
@@ -205,7 +205,7 @@ class Delays:
                 self._packets(edge.to, rings, gamma) / self._sharing[edge.to] for edge in here
             )
             whole = round_ns(self._turns(cpu, rings, gamma), self._switch_ns)
-            front = sum(place.slots(rings) for place in self._wiring.passed[chain][here[0]])
+            front = sum(_rooms(self._wiring.passed[chain][here[0]], rings))
             yield Segment(front, packets, whole)
 
     def _turns(self, cpu: int | None, rings: Mapping[str, int], gamma: float) -> list[Turn]:
@@ -228,8 +228,11 @@ class Delays:
         return min(least, BATCH * ceil(quota / BATCH))
 
     def _shortest(self, function: str, rings: Mapping[str, int]) -> int:
-        """Slots of the shortest link that it sends to or receives from."""
-        return min(place.slots(rings) for place in self._links_of[function])
+        """Room in the shortest link that it sends to or receives from."""
+        return min(
+            place.room(rings, by_function=bool(place.to or self._wiring.graph.back_of(place.chain)))
+            for place in self._links_of[function]
+        )
 
 
 @dataclass(frozen=True)
@@ -512,6 +515,11 @@ def last_level_cache(root: Path = _CACHE) -> int | None:
     return max(found, default=0) or None
 
 
+def _rooms(passed: Sequence[LinkPlace], rings: Mapping[str, int]) -> list[int]:
+    """Of the links of an edge that leads to a function, which receives from the last."""
+    return [place.room(rings, by_function=place is passed[-1]) for place in passed]
+
+
 def threshold_problems(
     part: SchedulerPart, wiring: Wiring, rings: Mapping[str, int], gamma: float
 ) -> list[Problem]:
@@ -521,7 +529,10 @@ def threshold_problems(
         for edge, passed in edges.items():
             if edge.to == EGRESS:  # the sink takes whatever there is
                 continue
-            capacities = [links.KINDS[place.kind].capacity(place.slots(rings)) for place in passed]
+            capacities = [
+                links.KINDS[place.kind].capacity(room)
+                for place, room in zip(passed, _rooms(passed, rings), strict=True)
+            ]
             for sentence in _wrong(part, gamma, edge, capacities):
                 found.setdefault(sentence, Problem(("chains", chain), sentence))
     return list(found.values())

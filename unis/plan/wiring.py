@@ -60,6 +60,11 @@ class LinkPlace:
         stated = self.of_kind.slots if self.of_kind else None
         return stated or links.KINDS[self.kind].default_slots or rings[self.chain]
 
+    def room(self, rings: Mapping[str, int], *, by_function: bool) -> int:
+        """Packets of 64 bytes that may wait for a function that receives, or else the engine."""
+        driver = self.of_kind.driver if self.of_kind and by_function else None
+        return links.KINDS[self.kind].room(self.slots(rings), driver)
+
 
 @dataclass(frozen=True)
 class PortPlace:
