@@ -8,6 +8,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,31 @@ def test_one_that_never_comes_is_told(
     assert len(looks) > 1
     with pytest.raises(LaunchError, match="no AF_XDP socket on nowhere"):
         of_ports(os.getpid, {0: "nowhere"}, lambda: None)
+
+
+def test_a_kernel_that_refuses_duplicates_is_told(
+    indexes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with kernel.yama.ptrace_scope=3."""
+    monkeypatch.setattr(xdp_sockets, "_OPENED_SECONDS", 0.1)
+    monkeypatch.setattr(xdp_sockets, "_PIDFD_GETFD", 9999)
+    with ExitStack() as held:
+        XdpSocket(held, indexes[0])
+        with pytest.raises(LaunchError, match=f"AF_XDP socket on {NEAR}: Function not implement"):
+            of_ports(os.getpid, {0: NEAR}, lambda: None)
+        with pytest.raises(LaunchError, match=r"cannot look at .*: Function not implemented$"):
+            ports_of(os.getpid())
+
+
+def test_a_number_that_is_another_files_by_now_is_not_taken(
+    indexes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, _ = indexes
+    with ExitStack() as held:
+        XdpSocket(held, near)
+        ((inode, at),) = xdp_sockets._sockets(os.getpid())
+        files = len([*Path("/proc/self/fd").iterdir()])
+        for seen in ((inode + 1, at), (inode, 9999)):  # or nobody's
+            monkeypatch.setattr(xdp_sockets, "_sockets", lambda _, seen=seen: [seen])
+            assert on_interfaces(os.getpid(), {near: 1}) == {}
+        assert len([*Path("/proc/self/fd").iterdir()]) == files

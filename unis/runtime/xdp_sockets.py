@@ -7,6 +7,7 @@ made for that in the network namespace, bound, and closed again changes nothing 
 
 import contextlib
 import ctypes
+import errno
 import os
 import socket
 import struct
@@ -32,7 +33,7 @@ def on_interfaces(pid: int, queues: Mapping[int, int]) -> dict[int, list[int]]:
     """
     found: dict[int, list[int]] = {}
     with contextlib.ExitStack() as held:
-        own = {inode: held.enter_context(_duplicate(pid, at)) for inode, at in _sockets(pid)}
+        own = _duplicates(pid, held)
         for index, count in queues.items() if own else ():
             on_it = [
                 inode
@@ -54,16 +55,20 @@ def of_ports(
     until = time.monotonic() + _OPENED_SECONDS
     found: dict[int, int] = {}
     while len(found) < len(devices):
-        pid = whose()
-        with contextlib.suppress(OSError, LaunchError):  # it ends, or enters its namespace just now
+        pid, why = whose(), ""
+        try:
             found = inside_that_of(pid, partial(_on_devices, pid, devices))
+        except LaunchError as error:
+            why = f": {error}"
+        except OSError as error:  # also where it ends, or enters its namespace just now
+            why = f": {error.strerror or error}"
         if len(found) < len(devices):
             alive()
             if time.monotonic() > until:
                 missing = ", ".join(name for at, name in devices.items() if at not in found)
                 raise LaunchError(
-                    f"after {_OPENED_SECONDS:g} s it has no AF_XDP socket on {missing}; does it "
-                    "use the ports that it is given?",
+                    f"after {_OPENED_SECONDS:g} s it has no AF_XDP socket on {missing}"
+                    + (why or "; does it use the ports that it is given?"),
                     bad_input=False,
                 )
             time.sleep(_LOOK_EVERY_SECONDS)
@@ -84,19 +89,24 @@ def _sockets(pid: int) -> Iterator[tuple[int, int]]:
                 yield int(target[8:-1]), int(path.name)
 
 
-@contextlib.contextmanager
-def _duplicate(pid: int, descriptor: int) -> Iterator[int]:
-    """A descriptor of ours; -1 if it has been closed meanwhile."""
-    process = os.pidfd_open(pid)
-    try:
-        ours = ctypes.CDLL(None).syscall(_PIDFD_GETFD, process, descriptor, 0)
-    finally:
-        os.close(process)
-    try:
-        yield ours
-    finally:
-        if ours >= 0:
-            os.close(ours)
+def _duplicates(pid: int, held: contextlib.ExitStack) -> dict[int, int]:
+    """Descriptors of ours by inode, of those that are open still. OSError: the kernel refuses."""
+    found: dict[int, int] = {}
+    process: int | None = None
+    for inode, at in _sockets(pid):
+        if process is None:
+            process = os.pidfd_open(pid)
+            held.callback(os.close, process)
+        library = ctypes.CDLL(None, use_errno=True)
+        ours = library.syscall(_PIDFD_GETFD, process, at, 0)
+        if ours < 0:
+            if (code := ctypes.get_errno()) == errno.EBADF:  # it has been closed meanwhile
+                continue
+            raise OSError(code, os.strerror(code))
+        held.callback(os.close, ours)
+        if os.fstat(ours).st_ino == inode:  # else the number is another file's by now
+            found[inode] = ours
+    return found
 
 
 def _is_on(other: int, index: int, queue: int) -> bool:
