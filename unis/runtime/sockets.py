@@ -41,7 +41,7 @@ class Interface:
     """One of the network namespace of a process."""
 
     name: str
-    index: int
+    device: Device
     peer: Device | None  # of a veth, where that is known
     sockets: tuple["_SeenSocket", ...]
 
@@ -103,7 +103,7 @@ def find_interface(pid: int, name: str) -> PacketEnd:
     sockets = tuple(seen.checked(whose) for seen in here.sockets)
     if len({one.slots for one in sockets}) > 1:
         raise LaunchError(f"{whose} has packet sockets of several lengths; give all the same")
-    return PacketEnd(Device(_namespace(pid), here.index), here.peer, sockets)
+    return PacketEnd(here.device, here.peer, sockets)
 
 
 def interfaces(pid: int) -> list[Interface]:
@@ -135,7 +135,7 @@ def _interfaces(pid: int, own: set[int]) -> Iterator[Interface]:
                 number = link.get_attr("IFLA_LINK_NETNSID")
                 there = namespace if number is None else _numbered(number)
                 peer = Device(there, link.get_attr("IFLA_LINK")) if there else None
-            yield Interface(link.get_attr("IFLA_IFNAME"), index, peer, on_it)
+            yield Interface(link.get_attr("IFLA_IFNAME"), Device(namespace, index), peer, on_it)
 
 
 def _queues(link: Any) -> int:
