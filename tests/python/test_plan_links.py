@@ -279,7 +279,10 @@ def test_ports_are_bounded() -> None:
             {"from": "monitor", "to": "egress", "kind": "memif"},
             "`monitor` receives from a ring, so it",
         ),
-        ({"from": "fw", "to": "nat", "kind": "memif", "slots": 32768}, "a link of kind memif has up to 16384"),
+        (
+            {"from": "fw", "to": "nat", "kind": "memif", "slots": 32768},
+            "a link of kind memif has up to 16384",
+        ),
     ],
 )
 def test_links_that_cannot_be(link: Data, sentence: str) -> None:
