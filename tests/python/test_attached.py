@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import grpc
 import pytest
+import typer
 
+from unis.cli.attach_commands import attach
 from unis.engine.client import EngineError
 from unis.plan.attached import AttachedFunction
 from unis.runtime import attached as attached_module
@@ -191,3 +193,22 @@ def test_how_users_write_it() -> None:
     assert not any(
         map(attached_module.END.fullmatch, ("memif:x", "a/b", "", "sixteen-letters-", "a b"))
     )
+
+
+@pytest.mark.parametrize(
+    ("ports", "mend"),
+    [
+        ([], "wait till it has opened its ports, or name its rings by --ingress ring:NAME"),
+        (["eth1", "eth2", "memif:0"], "has eth1, eth2, memif:0: state its ways by --ingress"),
+    ],
+)
+def test_what_to_do_where_the_ways_through_it_are_not_found(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ports: list[str],
+    mend: str,
+) -> None:
+    monkeypatch.setattr(attached_module, "ports_of", lambda _pid: ports)
+    with pytest.raises(typer.Exit):
+        attach(os.getpid(), 0)
+    assert mend in " ".join(capsys.readouterr().err.split())

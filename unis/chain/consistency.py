@@ -273,14 +273,14 @@ def _rate(file: ChainFile) -> Iterator[Problem]:
     if file.traffic.from_port and file.traffic.rate != "max":
         yield Problem(
             ("traffic", "rate"),
-            "a port sends as fast as packets come; leave the rate out, or make packets with "
-            "kind: synthetic",
+            "packets of a port or interface come when they come; leave the rate out, or make "
+            "packets with kind: synthetic",
         )
     if file.traffic.arrivals != defaults.ARRIVALS and not (file.traffic.pps or file.traffic.bps):
         yield Problem(
             ("traffic", "arrivals"),
-            "packets of a port come when they come; leave the arrivals out, or make packets with "
-            "kind: synthetic"
+            "packets of a port or interface come when they come; leave the arrivals out, or make "
+            "packets with kind: synthetic"
             if file.traffic.from_port
             else "at rate max packets are sent whenever there is room; give a rate, as 2.5Mpps",
         )

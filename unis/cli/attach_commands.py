@@ -149,8 +149,14 @@ def _ways(pid: int, ingress: list[str], egress: list[str]) -> list[tuple[str, st
         return list(zip(ingress, egress, strict=True))
     ports = ports_of(pid)
     if len(ports) not in (1, 2):
-        has = f"has {', '.join(ports)}" if ports else "has no packet or AF_XDP socket and no memif"
-        raise fail(f"process {pid} {has}: state its ways by --ingress and --egress")
+        if ports:
+            has = f"has {', '.join(ports)}: state its ways by --ingress and --egress"
+        else:
+            has = (
+                "has no packet or AF_XDP socket and no memif: wait till it has opened its ports, "
+                "or name its rings by --ingress ring:NAME --egress ring:NAME"
+            )
+        raise fail(f"process {pid} {has}")
     say(f"found {' and '.join(ports)}: attaching {'both ways' if ports[1:] else 'its one port'}")
     return list(dict.fromkeys([(ports[0], ports[-1]), (ports[-1], ports[0])]))
 
