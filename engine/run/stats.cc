@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/contract/to_proto.h"
+#include "engine/platform/payload_stamp.h"
 #include "engine/run/account.h"
 #include "engine/run/convert.h"
 #include "engine/run/services.h"
@@ -251,6 +252,7 @@ void FillStats(const RunView& run, bool latency, v1::Stats& stats) {
   FillComponents(run, stats);
   FillDevices(run.deployment, stats);
   stats.set_engine_cpu_ns(OwnCpuTimeNs());
+  stats.set_packet_mark(PayloadStamp::kMagic);
   if (!run.deployment.chains().empty()) *stats.mutable_account() = TakeAccount(run.deployment);
   if (run.deployment.foreign()) return;
   stats.set_mempool_size(run.deployment.memory().size());
