@@ -101,6 +101,16 @@ def xdp_program() -> Path:
     return find("ports", "unis_xdp.bpf.o")
 
 
+def packet_tracer() -> Path:
+    """What follows packets through the kernel."""
+    return find("ports", "unis-packet-trace")
+
+
+def packet_trace_program() -> Path:
+    """What it loads into the kernel."""
+    return find("ports", "unis_packet_trace.bpf.o")
+
+
 def port_plugin() -> Path:
     """What EAL loads into every program to stand between it and its ports."""
     return find("ports", "librte_unis_ports.so")
