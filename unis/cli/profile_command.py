@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unis.cli.options import JsonOption, between
+from unis.cli.profile_chain_command import chain
 from unis.cli.terminal import fail, out, say, warn, writable, write_result
 from unis.errors import EXIT_FAILED
 from unis.runtime.errors import InterruptedRunError, interrupted_code
@@ -24,12 +25,17 @@ if TYPE_CHECKING:
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
-profile = typer.Typer(no_args_is_help=True, help="What functions and chains can promise.")
+profile = typer.Typer(
+    no_args_is_help=True, help="What functions and chains can promise, and where the time goes."
+)
 
 
 @profile.callback()
 def _profile() -> None:
-    """What functions and chains can promise."""
+    """What functions and chains can promise, and where the time of a packet goes."""
+
+
+profile.command()(chain)
 
 
 @profile.command()

@@ -1,0 +1,130 @@
+"""Where the time of a packet goes: a known delay is in its part, and in no other."""
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_veth import on_veths
+from unis.chain.load import load
+from unis.engine.client import EngineClient
+from unis.parts.accounting import BLOCKED, PARTS, PROCESSING, account
+from unis.parts.result import ChainParts
+from unis.parts.route import route
+from unis.parts.tracer import tracing
+from unis.runtime.directory import run_directory
+from unis.runtime.planning import plan_anywhere
+
+_SHORT = ("--rounds", "2", "--window", "0.2", "--one-in", "16")
+_TOLD = (0, 1)  # 1: the parts do not explain the latency, as where other programs disturb it
+_TRACER = "unis-packet-trace"
+
+
+def chain_file(machine: Machine, costs: dict[str, str], **more: object) -> Path:
+    functions = {name: macswap(cost) for name, cost in costs.items()}
+    links = on_veths(*functions, driver="mmsg")
+    return machine.chain_file(functions, links=links, traffic={"rate": "5kpps"}, **more)
+
+
+def parts_in(folder: Path) -> dict[str, list[str]]:
+    """The parts of each function."""
+    text = (folder / "profile.json").read_text()
+    found = ChainParts.model_validate_json(text)
+    assert found.packets > sum(found.left_out.values())
+    assert found.lost_events == 0
+    told: Json = json.loads(text)
+    assert {"median_latency_ns", "explained_ns", "residual"} <= set(told)
+    return {function.name: [*function.parts] for function in found.functions}
+
+
+def followed(machine: Machine, meanwhile: Callable[[], None]) -> dict[str, dict[str, float]]:
+    """ns of each part, by function: medians over the packets of one window, with what the probes
+    cost. Of differences of windows nothing can be said where other programs disturb them.
+    """
+    directory = run_directory(machine.name)
+    state = directory.read()
+    assert state
+    assert state.unisd
+    with EngineClient(directory.socket) as client:
+        stats = client.stats()
+    plan = plan_anywhere(load(Path(state.chain_file), state.name))
+    way = route(plan, {each.name: each.tid for each in stats.functions}, state.unisd.pid)
+    with tracing(way, stats.packet_mark, 16, 60) as traced:
+        meanwhile()
+    found = account(traced.recording(), way)
+    assert found.packets
+    assert found.lost_events == 0
+    # One that was on its way when the tracer came is none of them.
+    assert "an arrival is missing" not in found.left_out
+    return {
+        stage.name: {
+            part: statistics.median(each.parts.get((stage.name, part), 0) for each in found.packets)
+            for part in PARTS
+        }
+        for stage in way.stages
+    }
+
+
+def tracers() -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if path.read_text().strip() == _TRACER[:15]:
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_what_a_function_does_with_a_packet_is_its_processing(machine: Machine) -> None:
+    machine.up(chain_file(machine, {"light": "light", "heavy": "30000"}))
+    parts = followed(machine, lambda: time.sleep(1))
+    assert parts["heavy"][PROCESSING] > 5 * parts["light"][PROCESSING] > 0
+
+
+def test_a_function_that_is_stopped_now_and_then_is_blocked(machine: Machine) -> None:
+    file = chain_file(machine, {"first": "light", "second": "light"}, scheduler={"policy": "other"})
+    machine.up(file)
+    pid = machine.ps()["functions"]["second"]
+
+    def stop_now_and_then() -> None:
+        for _ in range(100):
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                os.kill(pid, number)
+                time.sleep(0.01 if number == signal.SIGSTOP else 0.002)
+
+    parts = followed(machine, stop_now_and_then)
+    assert parts["second"][BLOCKED] > 10 * (parts["first"][BLOCKED] + 1)
+
+
+def test_a_chain_is_profiled_and_nothing_stays(machine: Machine, tmp_path: Path) -> None:
+    file = chain_file(machine, {"one": "light", "other": "light"})
+    said = machine.unis("profile", "chain", str(file), "-o", str(tmp_path), *_SHORT, codes=_TOLD)
+    assert "median latency untraced" in said
+    assert parts_in(tmp_path) == {"one": [*PARTS], "other": [*PARTS]}
+    assert tracers() == []
+    machine.assert_clean()
+
+
+def test_no_tracer_outlives_a_profile_that_is_killed(machine: Machine, tmp_path: Path) -> None:
+    machine.up(chain_file(machine, {"only": "light"}))
+    process = machine.start("profile", "chain", machine.name, "-o", str(tmp_path), *_SHORT)
+    machine.wait_for(lambda: bool(tracers()), "no tracer comes")
+    process.kill()
+    process.communicate()
+    machine.wait_for(lambda: not tracers(), "the tracer is left")
+    # Another profile of the run finds nothing of it.
+    machine.unis("profile", "chain", machine.name, "-o", str(tmp_path), *_SHORT, codes=_TOLD)
+    assert [*parts_in(tmp_path)] == ["only"]
+
+
+def test_a_chain_that_cannot_be_followed_is_refused_before_anything_starts(
+    machine: Machine,
+) -> None:
+    file = machine.chain_file({"only": macswap()})
+    said = machine.unis("profile", "chain", str(file), code=2)
+    assert "packets are followed on links of kind veth" in said
+    assert "starting" not in said

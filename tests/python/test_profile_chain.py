@@ -1,0 +1,176 @@
+"""What `unis profile chain` shows, and windows of a chain whose engine answers by a model."""
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import typer
+
+from tests.python.planned import small
+from unis import built
+from unis.chain.load import LoadedChain
+from unis.cli import profile_chain_command
+from unis.cli.profile_chain_command import print_parts
+from unis.errors import UnisError
+from unis.measure.disturbance import Disturbance
+from unis.measure.summary import MachineSummary
+from unis.parts import profiler, tracer
+from unis.parts.accounting import COPY, PROCESSING, QUEUEING, SEND, FunctionStage, Route
+from unis.parts.events import PacketPlace
+from unis.parts.result import ChainParts, PartTime, PlaceParts, TracingCost
+from unis.parts.tracer import tracing
+from unis.runtime import planning
+from unis.runtime.state import RunState
+
+ROUTE = Route([FunctionStage("f", 12, PacketPlace(3, 4))], PacketPlace(5, 6), 7)
+
+
+def chain_parts(residual: float, functions: int = 1) -> ChainParts:
+    time = PartTime(ns_per_packet=1234.0, interval=(1000, 2000), provider="tracepoints")
+    return ChainParts(
+        machine=MachineSummary(cpu_model="x", cpus=2, kernel="6", dpdk="22"),
+        chain="edge", policy="unis", load_kpps=10, most_kpps=20, one_in=64, rounds=2, window=0.5,
+        functions=[
+            PlaceParts(name=f"f{at}", parts={COPY: time, PROCESSING: time})
+            for at in range(functions)
+        ],
+        edges=[PlaceParts(name="source", parts={SEND: time}),
+               PlaceParts(name="sink", parts={QUEUEING: time})],
+        median_latency_ns=9000, traced_latency_ns=9900, explained_ns=8000, traced_explained_ns=9800,
+        residual=residual, residual_interval=(residual - 0.1, residual + 0.1),
+        tracing_cost=TracingCost(latency=1.1, throughput=0.9, ns_per_packet=900),
+        packets=1000, left_out={"did not come to the sink": 3}, lost_events=0,
+        disturbed=Disturbance.of([]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("functions", "residual", "explained"),
+    [(1, 0.15, True), (4, -0.16, False), (5, -0.16, True), (8, 0.26, False)],
+)
+def test_what_a_residual_may_be(functions: int, residual: float, explained: bool) -> None:
+    assert chain_parts(residual, functions).is_explained is explained
+
+
+def test_a_residual_that_is_too_large_is_said_first(capsys: pytest.CaptureFixture[str]) -> None:
+    print_parts(chain_parts(-0.4))
+    said, warned = capsys.readouterr()
+    assert warned.startswith("The parts explain 8.0 of 9.0 µs: the residual is -40%, more than 15%")
+    assert "left out: 3 packets, did not come to the sink" in said
+    print_parts(chain_parts(0.01))
+    assert capsys.readouterr().err == ""
+
+
+def test_each_row_sums_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    print_parts(chain_parts(0))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (function,) = [row for row in rows if row[:1] == ["f0"]]
+    assert function == ["f0", "1,234", "1,234", "2,468"]
+    (every,) = [row for row in rows if row[:1] == ["all"]]
+    assert every[-1] == "8,000"
+
+
+@contextmanager
+def a_tracer(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """In place of ours: a shell script."""
+    program = folder / "tracer"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(built, "packet_tracer", lambda: program)
+    monkeypatch.setattr(built, "packet_trace_program", lambda: folder / "programs.o")
+    yield folder
+
+
+def test_the_tracer_is_told_where_packets_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = '{"events": 0, "bytes": 56, "lost": 2, "clocks": [[1, 2], [3, 4]]}'
+    script = f"echo \"$*\" >{tmp_path}/words; echo ready; cat >/dev/null; echo '{head}'"
+    with a_tracer(script, tmp_path, monkeypatch):
+        with tracing(ROUTE, 0xABC, 64, 1.5, sets=2) as found, pytest.raises(RuntimeError):
+            found.recording()
+        assert found.recording().lost == 2
+    words = (tmp_path / "words").read_text().split()
+    assert words[1:] == [
+        "--mark=abc", "--first=3:4", "--last=5:6", "--threads=12", "--engine=7", "--one-in=64",
+        "--seconds=1.5", "--sets=2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "script", ["echo no BTF >&2; exit 1", "echo ready; echo no BTF >&2; exit 1"]
+)
+def test_what_a_tracer_says_of_its_failure_is_told(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_tracer(script, tmp_path, monkeypatch),
+        pytest.raises(UnisError, match=r"^no BTF$"),
+        tracing(ROUTE, 1, 64, 1),
+    ):
+        pass
+
+
+def test_an_error_meanwhile_ends_the_tracer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        a_tracer("echo ready; cat >/dev/null", tmp_path, monkeypatch),
+        pytest.raises(KeyError),
+        tracing(ROUTE, 1, 64, 1),
+    ):
+        raise KeyError
+
+
+def test_a_tracer_that_does_not_end_is_told_and_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracer, "_END_SECONDS", 0.1)
+    with (
+        a_tracer("echo ready; exec sleep 60", tmp_path, monkeypatch),
+        pytest.raises(UnisError, match="unis-packet-trace does not end"),
+        tracing(ROUTE, 1, 64, 1),
+    ):
+        pass
+
+
+def run_of(file: Path, **more: object) -> RunState:
+    return cast("RunState", SimpleNamespace(name="x", chain_file=str(file), **more))
+
+
+def test_a_run_is_planned_with_the_variables_that_it_was_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "chain.yaml"
+    file.write_text(json.dumps(small(traffic={"rate": "${RATE}"})))
+    state = run_of(file, attached=False, variables={"RATE": "7kpps"}, unisd=SimpleNamespace(pid=1))
+    chains: list[LoadedChain] = []
+
+    class Profiler:
+        def __init__(self, chain: LoadedChain, *_: object) -> None:
+            chains.append(chain)
+
+        def profile(self) -> ChainParts:
+            return chain_parts(0)
+
+    monkeypatch.setenv("RATE", "9kpps")
+    monkeypatch.setattr(profile_chain_command, "connect", lambda _: (None, state, nullcontext()))
+    monkeypatch.setattr(planning, "plan_anywhere", lambda chain: chain)
+    monkeypatch.setattr(profiler, "PartsProfiler", Profiler)
+    profile_chain_command.chain("x")
+    assert [chain.file.traffic.rate for chain in chains] == ["7kpps"]
+
+
+def test_a_run_of_attached_functions_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = run_of(Path(), attached=True)
+    monkeypatch.setattr(profile_chain_command, "connect", lambda _: (None, state, nullcontext()))
+    with pytest.raises(typer.Exit):
+        profile_chain_command.chain("x")
+    assert "its functions were attached" in capsys.readouterr().err

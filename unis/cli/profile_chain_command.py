@@ -1,0 +1,163 @@
+"""`unis profile chain`: where the time of a packet goes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unis.cli.options import JsonOption, between
+from unis.cli.select import connect
+from unis.cli.terminal import fail, out, print_line, say, table_of, warn, writable, write_result
+from unis.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from unis.parts.profiler import PartsSettings
+    from unis.parts.result import ChainParts, PlaceParts
+
+
+def chain(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE|RUN", help="Chain file, or a run that is up.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Write DIR/profile.json."),
+    ] = None,
+    load: Annotated[float, between(0.01, 1, "Load, as a share of what passes at most.")] = 0.5,
+    rounds: Annotated[
+        int,
+        typer.Option(
+            min=2, max=1000, help="Number of rounds: an untraced window, and four traced ones."
+        ),
+    ] = 8,
+    window: Annotated[float, between(0.05, 60, "Length of a measured window, seconds.")] = 0.5,
+    one_in: Annotated[
+        int, typer.Option(min=16, max=1_000_000, help="Follow one of this many packets.")
+    ] = 64,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure where the time of a packet goes, function by function.
+
+    Follows sampled packets through the kernel by BPF programs. What these cost is found by windows
+    in which each is attached twice, and taken off the parts. The latency that the parts must
+    explain is measured in the windows between, in which nothing is traced. What they do not explain
+    is the residual. Works for a chain without branches on links of kind veth with `driver: mmsg`.
+    Its part `copy` is not reliable yet. Sends more than the chain can take for some windows. Needs
+    root and a kernel with BTF. Exit code 1 if the parts do not explain the latency.
+
+    Examples: unis profile chain examples/kernel-chain.yaml -o build/profile
+    """
+    from unis.parts.profiler import PartsSettings
+
+    settings = PartsSettings(rounds, window, one_in, load)
+    file = writable(output / "profile.json") if output else None
+    is_file = target.endswith((".yaml", ".yml"))
+    found = _of_file(Path(target), settings) if is_file else _of_run(target, settings)
+    if file:
+        write_result(file, found.model_dump_json(indent=2) + "\n")
+    if as_json:
+        out.print_json(found.model_dump_json())
+    else:
+        print_parts(found)
+    if file:
+        say(str(file))
+    if not found.is_explained:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _of_file(file: Path, settings: PartsSettings) -> ChainParts:
+    from unis.parts.profiler import PartsProfiler
+    from unis.parts.route import check
+    from unis.plan.machine import Machine
+    from unis.runtime.interrupts import interrupts
+    from unis.runtime.planning import plan_file
+    from unis.runtime.run import Options
+    from unis.runtime.running import running
+
+    cpus = len(Machine.this().cpus)
+    plan = plan_file(file)
+    check(plan)
+    with interrupts() as switch, running(plan, Options(), say, switch) as run:
+        if run.unisd is None:
+            raise RuntimeError("a run that is up has an engine")
+        engine = run.unisd.process.pid
+        return PartsProfiler(run.plan, run.client, settings, engine, cpus, say, run.check).profile()
+
+
+def _of_run(name: str, settings: PartsSettings) -> ChainParts:
+    from unis.chain.load import load
+    from unis.parts.profiler import PartsProfiler
+    from unis.plan.machine import Machine
+    from unis.runtime.planning import plan_anywhere
+
+    cpus = len(Machine.this().cpus)
+    _, state, client = connect(name)
+    if state.attached:
+        raise fail(f"{name}: its functions were attached, and UNiS sends no packets there")
+    if state.unisd is None:
+        raise fail(f"{name}: it has no engine yet; try again", EXIT_FAILED)
+    with client:
+        variables = {**os.environ, **state.variables}
+        plan = plan_anywhere(load(Path(state.chain_file), state.name, variables))
+        return PartsProfiler(plan, client, settings, state.unisd.pid, cpus, say).profile()
+
+
+# ------------------------------------------------------------------ for people
+
+
+def print_parts(found: ChainParts) -> None:
+    """The residual first where it is too large."""
+    if not found.is_explained:
+        warn(
+            f"The parts explain {found.explained_ns / 1e3:.1f} of {_latency(found)} µs: the "
+            f"residual is {found.residual:+.0%}, more than {found.allowed:.0%}. Do not rely on "
+            "the parts.",
+            "bold red",
+        )
+    print_line(
+        f"{found.chain}, policy {found.policy}, {found.load_kpps:.1f} kpps of at most "
+        f"{found.most_kpps:.1f}",
+        "bold",
+    )
+    from unis.parts.accounting import PARTS
+
+    table = table_of("", "ns a packet", (*PARTS, "sum"), whole=("ns a packet",))
+    for place in [*found.edges, *found.functions]:
+        table.add_row(place.name, *(_cell(place, part) for part in PARTS), f"{place.ns:,.0f}")
+    table.add_row("all", *(_sum(found, part) for part in PARTS), f"{found.explained_ns:,.0f}",
+                  style="bold")  # fmt: skip
+    out.print(table)
+    low, high = found.residual_interval
+    print_line(
+        f"median latency untraced {_latency(found)} µs, explained "
+        f"{found.explained_ns / 1e3:.1f} µs: residual {found.residual:+.1%} "
+        f"({low:+.1%} to {high:+.1%})"
+    )
+    cost = found.tracing_cost
+    print_line(
+        f"traced {found.traced_latency_ns / 1e3:.1f} µs, explained "
+        f"{found.traced_explained_ns / 1e3:.1f} µs, of which probes {cost.ns_per_packet / 1e3:.1f} "
+        f"µs; tracing costs latency {cost.latency - 1:+.1%}, throughput {cost.throughput - 1:+.1%}"
+    )
+    print_line(f"{found.packets:,} packets followed, 1 in {found.one_in}")
+    for why, count in found.left_out.items():
+        print_line(f"left out: {count:,} packets, {why}")
+    if found.lost_events:
+        warn(f"{found.lost_events:,} events were lost; follow fewer packets with --one-in")
+
+
+def _latency(found: ChainParts) -> str:
+    return f"{found.median_latency_ns / 1e3:.1f}"
+
+
+def _cell(place: PlaceParts, part: str) -> str:
+    time = place.parts.get(part)
+    return f"{time.ns_per_packet:,.0f}" if time else ""
+
+
+def _sum(found: ChainParts, part: str) -> str:
+    times = [place.parts.get(part) for place in [*found.edges, *found.functions]]
+    return f"{sum(time.ns_per_packet for time in times if time):,.0f}"
