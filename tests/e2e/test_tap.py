@@ -11,7 +11,7 @@ from tests.e2e.test_crash_points import assert_nothing_stays, assert_was_killed
 from tests.e2e.test_crash_points import up as killed
 from tests.e2e.test_namespaces import network
 from tests.e2e.test_run import assert_delivers_more_than, assert_whole, delivered
-from tests.e2e.test_veth import assert_come_back, assert_ends_clean, on_links
+from tests.e2e.test_veth import assert_ends_clean, on_links
 from tests.e2e.test_xdp import assert_lost_by_the_kernel_alone
 from tests.e2e.third_party import a_testpmd
 from unis import built
@@ -77,38 +77,6 @@ def test_what_comes_while_a_device_is_down_is_of_the_account(machine: Machine) -
     account = machine.exact_account()
     assert_whole(account)
     assert account["dropped_on_links"] > 4000
-
-
-def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> None:
-    functions = {name: macswap(restart="on-failure") for name in "abc"}
-    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "20kpps"}
-    machine.up(machine.chain_file(functions, links=on_taps("a", "b", "c"), traffic=traffic))
-    devices = devices_of(machine)
-    assert_delivers_more_than(machine, 1000)
-    assert_come_back(machine, "abcab")
-    assert devices_of(machine) == devices
-
-
-def test_functions_of_another_user_have_such_ports(machine: Machine) -> None:
-    functions = {"a": macswap(user="nobody"), "b": macswap()}
-    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "20kpps"}
-    machine.up(machine.chain_file(functions, links=on_taps("a", "b"), traffic=traffic))
-    assert_delivers_more_than(machine, 1000)
-    assert_lost_by_the_kernel_alone(machine.exact_account())
-
-
-def test_it_is_of_one_chain_with_a_veth_and_a_memif(machine: Machine) -> None:
-    functions = {name: macswap() for name in "abc"}
-    links = [
-        {"from": "ingress", "to": "a", "kind": "memif"},
-        {"from": "a", "to": "b", "kind": "tap"},
-        {"from": "b", "to": "c", "kind": "veth"},
-        {"from": "c", "to": "egress", "kind": "tap"},
-    ]
-    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "20kpps"}
-    machine.up(machine.chain_file(functions, links=links, traffic=traffic))
-    assert_delivers_more_than(machine, 1000)
-    assert_whole(machine.exact_account())
 
 
 @pytest.mark.parametrize(

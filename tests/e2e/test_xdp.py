@@ -60,39 +60,6 @@ def test_what_the_kernel_drops_before_a_slow_program_is_of_the_account(machine: 
         dropped = account["dropped_on_links"]
 
 
-def test_functions_that_die_come_back_on_the_same_devices(machine: Machine) -> None:
-    """What brought the packets of the one that was killed stays on its device until then."""
-    functions = {name: macswap(restart="on-failure") for name in "abc"}
-    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "30kpps"}
-    machine.up(machine.chain_file(functions, links=on_xdps("a", "b", "c"), traffic=traffic))
-    devices = devices_of(machine)
-    assert_delivers_more_than(machine, 1000)
-    assert_come_back(machine, "abcab")
-    assert devices_of(machine) == devices
-
-
-def test_functions_of_another_user_have_such_ports(machine: Machine) -> None:
-    functions = {"a": macswap(user="nobody"), "b": macswap()}
-    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "30kpps"}
-    machine.up(machine.chain_file(functions, links=on_xdps("a", "b"), traffic=traffic))
-    assert_delivers_more_than(machine, 1000)
-    assert_lost_by_the_kernel_alone(machine.exact_account())
-
-
-def test_it_is_of_one_chain_with_a_veth_and_a_memif(machine: Machine) -> None:
-    functions = {name: macswap() for name in "abc"}
-    links = [
-        {"from": "ingress", "to": "a", "kind": "memif"},
-        {"from": "a", "to": "b", "kind": "xdp"},
-        {"from": "b", "to": "c", "kind": "veth"},
-        {"from": "c", "to": "egress", "kind": "xdp"},
-    ]
-    traffic = {"source": {"kind": "synthetic", "size": 64}, "rate": "30kpps"}
-    machine.up(machine.chain_file(functions, links=links, traffic=traffic))
-    assert_delivers_more_than(machine, 5000)
-    assert_lost_by_the_kernel_alone(machine.exact_account())
-
-
 @pytest.mark.parametrize("end", ["down", "launcher", "unisd"])
 def test_functions_in_namespaces_have_such_ports(machine: Machine, end: str) -> None:
     """What the kernel drops there is counted there too, and the next process has the socket."""
