@@ -27,7 +27,7 @@ UniqueFd DuplicateOf(const UniqueFd& process, int descriptor) {
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), descriptor, 0)));
 }
 
-// One that is detached, as that by which net_tap keeps a device, is none.
+// A detached file has no queue. net_tap keeps a device by such a file.
 bool IsQueueOf(const UniqueFd& file, const std::string& device) {
   ifreq named{};
   return ioctl(file.get(), TUNGETIFF, &named) == 0 && device == named.ifr_name &&
