@@ -6,8 +6,8 @@ from html import escape
 
 from markupsafe import Markup
 
-from unis.report.colours import to_rgb
 from unis.report.placement_rows import Row, Used, WayBlock, total
+from unis.report.shapes import line, on, picture_of, rect, short, text
 
 _HEIGHT, _GAP = 26, 10  # of a row
 _COUNT, _NAME = 64, 110  # how wide the number of servers is, and their name where it is told
@@ -15,7 +15,6 @@ _WIDTH, _CORES = 520, 40  # of all ways; from there to the cores
 _ALL = 960
 _FEW = 12  # cores that stand in one line, and as high as their row
 _WIDE, _SMALL = (14, 5, 12), (10, 4, 16)  # of a core: how wide, how far apart, how many in a line
-_DARK = 0.5  # luminance
 _LETTERS = 14  # of a name
 _NARROW = 14  # no number stands in less
 _ROWS = 24  # as many as a reader looks at
@@ -44,21 +43,17 @@ def picture(rows: Sequence[Row], colours: Mapping[str, str], label: str) -> Mark
     several = len({row.server for row in rows}) > 1
     left = _COUNT + (_NAME if several else 0)
     cores = left + _WIDTH + _CORES
-    parts = [_text(left, 14, "ways of the cache", "soft"), _text(cores, 14, "cores", "soft")]
+    parts = [text(left, 14, "ways of the cache", "soft"), text(cores, 14, "cores", "soft")]
     top = 24.0
     for row in rows:
         middle = top + _HEIGHT / 2 + 5
         if several:
-            parts.append(_text(0, middle, _short(row.server), "soft"))
-        parts.append(_text(left - 12, middle, f"{row.count:,} ×", "", "end"))
+            parts.append(text(0, middle, short(row.server, _LETTERS), "soft"))
+        parts.append(text(left - 12, middle, f"{row.count:,} ×", "", "end"))
         parts.append(_ways(row, colours, left, top))
         parts.append(_cores(row, colours, cores, top))
         top += max(_HEIGHT, _lines(row) * (_SMALL[0] + _SMALL[1])) + _GAP
-    body = "".join(parts)
-    return Markup(  # noqa: S704  our own, and what is not is escaped
-        f'<svg class="servers" role="img" aria-label="{escape(label)}" '
-        f'viewBox="0 0 {_ALL} {top:g}">{body}</svg>'
-    )
+    return picture_of("".join(parts), label, _ALL, top)
 
 
 def _ways(row: Row, colours: Mapping[str, str], left: float, top: float) -> str:
@@ -66,9 +61,7 @@ def _ways(row: Row, colours: Mapping[str, str], left: float, top: float) -> str:
     parts = [_free(left, top, _WIDTH)]
     for way in range(1, row.ways):
         x = left + way * each
-        parts.append(
-            f'<line class="free" x1="{x:.1f}" x2="{x:.1f}" y1="{top:g}" y2="{top + _HEIGHT:g}"/>'
-        )
+        parts.append(line("free", x, top, x, top + _HEIGHT))
     parts += [_block(block, colours, each, left, top) for block in row.blocks]
     return "".join(parts)
 
@@ -84,10 +77,10 @@ def _block(
     x = begin = left + block.first * each
     for name, ways in block.ways:
         wide = ways * each
-        parts.append(_rect(x + 1, top + 1, wide - 2, _HEIGHT - 2, colours[name]))
+        parts.append(rect(x + 1, top + 1, wide - 2, _HEIGHT - 2, colours[name]))
         if wide >= _NARROW:
-            on = "on light" if _is_dark(colours[name]) else "on"
-            parts.append(_text(x + wide / 2, top + _HEIGHT / 2 + 4.5, str(ways), on, "middle"))
+            middle = top + _HEIGHT / 2 + 4.5
+            parts.append(text(x + wide / 2, middle, str(ways), on(colours[name]), "middle"))
         x += wide
     if len(block.ways) > 1:
         parts.append(
@@ -121,39 +114,16 @@ def _core(
     """Filled from below by its load; one function's own core is full."""
     if used.load is None:
         name = used.loads[0][0]
-        return f"<g><title>{escape(name)}</title>{_rect(x, y, wide, high, colours[name])}</g>"
+        return f"<g><title>{escape(name)}</title>{rect(x, y, wide, high, colours[name])}</g>"
     told = ", ".join(f"{name} {load:.0%}" for name, load in used.loads if load is not None)
     parts = [f"<title>load {used.load:.0%}: {escape(told)}</title>"]
     bottom = y + high
     for name, load in used.loads:
         tall = high * (load or 0.0)
         bottom -= tall
-        parts.append(_rect(x, bottom, wide, tall, colours[name]))
+        parts.append(rect(x, bottom, wide, tall, colours[name]))
     return f"<g>{''.join(parts)}</g>"
-
-
-def _rect(x: float, y: float, width: float, height: float, colour: str) -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" '
-        f'fill="{colour}"/>'
-    )
 
 
 def _free(x: float, y: float, width: float, height: float = _HEIGHT) -> str:
     return f'<rect class="free" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="2"/>'
-
-
-def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:
-    return (
-        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
-
-
-def _is_dark(colour: str) -> bool:
-    """Whether light ink is read better on it."""
-    red, green, blue = to_rgb(colour)
-    return 0.3 * red + 0.59 * green + 0.11 * blue < _DARK
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…"
