@@ -188,7 +188,7 @@ format: $(STUBS)
 
 docs: $(STUBS)
 	@uv run python -m tools.cli_pages docs/cli
-	@uv run python -m tools.results_schema docs/results.schema.json
+	@uv run python -m tools.schemas docs
 	@uv run unis schema > $(BUILD)/schema && mv $(BUILD)/schema docs/chain-file.schema.json
 
 wheel: $(STUBS)

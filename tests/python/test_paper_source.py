@@ -16,7 +16,7 @@ from evaluation.paper.progress import Progress
 from evaluation.paper.results import Agreement, ResultRow, Results
 from evaluation.paper.source import Source
 from tests.python.test_docs import ROOT
-from tools.results_schema import schema_text
+from tools.schemas import MODELS, schema_text
 from unis import built, version
 from unis.measure.paired import Quartiles, Ratio
 from unis.measure.summary import MachineSummary
@@ -192,9 +192,10 @@ def test_columns_are_those_of_the_model_whatever_is_known() -> None:
     assert latency == {f"latency_us.{name}": "1.0" for name in without.latency_us}
 
 
-def test_the_schema_of_results_is_up_to_date() -> None:
-    file = ROOT / "docs" / "results.schema.json"
-    assert file.read_text() == schema_text(), "run `make docs`"
+@pytest.mark.parametrize("name", MODELS)
+def test_the_schema_of_what_is_written_is_up_to_date(name: str) -> None:
+    file = ROOT / "docs" / name
+    assert file.read_text() == schema_text(name), "run `make docs`"
 
 
 def test_results_obey_their_schema() -> None:
@@ -203,7 +204,7 @@ def test_results_obey_their_schema() -> None:
         commit="0123456789ab", settings={"figures": ["fig7"], "resumed": 0}, figures=[],
         rows=[a_row()], simulator=Agreement.of([]), disturbed=None,
     )  # fmt: skip
-    validator = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    validator = jsonschema.Draft202012Validator(json.loads(schema_text("results.schema.json")))
     data = json.loads(results.model_dump_json())
     assert not list(validator.iter_errors(data))
     assert isinstance(data["schema_version"], int)

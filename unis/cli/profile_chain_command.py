@@ -24,7 +24,9 @@ def chain(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Write DIR/profile.json."),
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Write DIR/profile.json and profile.html."
+        ),
     ] = None,
     load: Annotated[float, between(0.01, 1, "Load, as a share of what passes at most.")] = 0.5,
     rounds: Annotated[
@@ -53,17 +55,21 @@ def chain(
     from unis.parts.profiler import PartsSettings
 
     settings = PartsSettings(rounds, window, one_in, load)
-    file = writable(output / "profile.json") if output else None
+    files = [writable(output / name) for name in ("profile.json", "profile.html")] if output else []
     is_file = target.endswith((".yaml", ".yml"))
     found = _of_file(Path(target), settings) if is_file else _of_run(target, settings)
-    if file:
-        write_result(file, found.model_dump_json(indent=2) + "\n")
+    if files:
+        from unis.report.parts import parts_page
+
+        texts = (found.model_dump_json(indent=2) + "\n", parts_page(found))
+        for file, text in zip(files, texts, strict=True):
+            write_result(file, text)
     if as_json:
         out.print_json(found.model_dump_json())
     else:
         print_parts(found)
-    if file:
-        say(str(file))
+    if files:
+        say("  ".join(map(str, files)))
     if not found.is_explained:
         raise typer.Exit(EXIT_FAILED)
 

@@ -49,6 +49,15 @@ class PlaceParts(BaseModel):
         return sum(part.ns_per_packet for part in self.parts.values())
 
 
+class WaySpan(BaseModel):
+    """A stretch of one packet's way, in one part; ns from its stamp on."""
+
+    place: str
+    part: str
+    begin_ns: float
+    end_ns: float
+
+
 class TracingCost(BaseModel):
     """What tracing did to the chain: traced by untraced windows of one round, medians."""
 
@@ -81,6 +90,8 @@ class ChainParts(BaseModel):
     left_out: dict[str, int]  # packets that were not, by why
     lost_events: int
     disturbed: Disturbance
+    # Of the packet of the last round whose latency was nearest to the median.
+    way: list[WaySpan] = []
 
     @property
     def allowed(self) -> float:
