@@ -22,7 +22,7 @@ STUBS = unis/v1/engine_pb2.py
 # Tests, as `meson test --list` names them: those of address errors and undefined behaviour. What
 # is not among them measures, or needs valgrind, and runs without sanitizers; HEAVY runs with both.
 SANITIZED = base cache histogram contract simulator scheduler trace timer monitor controller platform \
-  memif_region probed_port estimator run server net_unis net_unis_secondary net_mmsg unis_ports unis_ports_offloads links functions
+  memif_region probed_port estimator run server net_unis net_unis_secondary net_mmsg unis_ports unis_ports_offloads passages links functions
 # Those with threads of ours alone: neither gRPC nor other processes on the same memory.
 THREAD_SANITIZED = base histogram scheduler trace monitor controller platform memif_region run
 # Compute for long. Instrumented they leave out SLOW, which is like what they keep, but longer.

@@ -33,12 +33,14 @@ struct unis_passage {
   uint64_t begin; /* the burst was called (TSC) */
   uint64_t end;   /* and returned */
   uint32_t kind;
-  uint32_t packets; /* of the burst */
+  uint16_t packets; /* of the burst; where it was sent: that were taken */
+  uint16_t port;    /* its number in the process; of the engine: of its chain, from 0 */
 };
 
-/* Of one thread. The oldest are overwritten. */
+/* Of one thread. The oldest are overwritten: while that is being done, also the one at
+ * `written` - KEPT. A thread that ends may leave its place, and what it noted, to a later one. */
 struct unis_passage_log {
-  int32_t tid; /* 0: nobody's yet */
+  int32_t tid; /* in its own PID namespace; 0: nobody's yet */
   uint32_t unused;
   uint64_t written; /* passages, ever; stored after the passage */
   uint64_t unused_too[6];
@@ -49,7 +51,7 @@ struct unis_passages {
   uint32_t version;
   /* Written by the reader. */
   uint32_t looks;  /* 0: nothing is sampled. 1: it is. 2: likewise, and each look and note is done
-                    * twice, the second time for its cost only */
+                    * twice, once for its cost only */
   uint64_t mark;   /* in front of the stamp of packets that have one */
   uint64_t origin; /* TSC: packets with an earlier stamp are not sampled. Stored last: another one
                     * than before begins anew */

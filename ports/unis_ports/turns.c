@@ -6,26 +6,26 @@
 
 #include <errno.h>
 #include <ethdev_driver.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <rte_branch_prediction.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <sched.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "passages.h"
 #include "port_ops.h"
+#include "shared_file.h"
 #include "turns_shm.h"
 
 struct taken_port {
   /* The driver's. */
   eth_dev_start_t start;
-  eth_rx_burst_t burst;
+  eth_rx_burst_t receive;
+  eth_tx_burst_t send;
 };
 
 /* What a thread knows of its turn. */
@@ -62,39 +62,19 @@ static void turn_begin(struct unis_turn *shm) {
   __atomic_store_n(&shm->began, next == 0 ? 1 : next, __ATOMIC_RELEASE);
 }
 
-static bool thread_is_gone(int32_t tid) {
-  return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
-}
+static void turn_find_place(struct turn *turn) {
+  struct unis_turn *place =
+      unis_find_place(turns->threads, UNIS_TURNS_THREADS, sizeof(turns->threads[0]));
 
-/* Nobody's, or one of a thread that is gone, as of one with our number before us. */
-static bool turn_take_place(struct unis_turn *place, bool of_dead) {
-  int32_t owner = __atomic_load_n(&place->tid, __ATOMIC_RELAXED);
-  int32_t tid = rte_sys_gettid();
-
-  if (owner != 0 && owner != tid && !(of_dead && thread_is_gone(owner))) return false;
-  if (!__atomic_compare_exchange_n(&place->tid, &owner, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-    return false;
+  turn->asked = 1;
+  if (place == NULL) return;
   __atomic_store_n(&place->leave, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&place->rest, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&place->grant, 0, __ATOMIC_RELAXED);
   /* The engine may still look at the one before: turns only grow. */
   __atomic_store_n(&place->passed, place->began, __ATOMIC_RELEASE);
   turn_begin(place);
-  return true;
-}
-
-/* What the program finds in errno is its own. */
-static void turn_find_place(struct turn *turn) {
-  int before = errno;
-  int i;
-
-  turn->asked = 1;
-  for (i = 0; i < 2 * UNIS_TURNS_THREADS && turn->shm == NULL; i++) {
-    struct unis_turn *place = &turns->threads[i % UNIS_TURNS_THREADS];
-
-    if (turn_take_place(place, i >= UNIS_TURNS_THREADS)) turn->shm = place;
-  }
-  errno = before;
+  turn->shm = place;
 }
 
 static void turn_end(struct turn *turn) {
@@ -169,9 +149,11 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
     turn->only = queue;
   }
   if (unlikely(!turn->asked)) turn_find_place(turn);
-  if (unlikely(turn->shm == NULL)) return ports[port].burst(queue, bufs, nb_bufs);
+  if (unlikely(turn->shm == NULL))
+    return passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
   rest = __atomic_load_n(&turn->shm->rest, __ATOMIC_RELAXED);
-  if (quota == 0 && likely(rest == 0)) return ports[port].burst(queue, bufs, nb_bufs);
+  if (quota == 0 && likely(rest == 0))
+    return passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
   /* Here what was received last has been worked on and sent. */
   if (quota > 0 &&
       (turn->taken >= quota ||
@@ -182,7 +164,7 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
     return 0;
   }
   if (rest != 0 && rest != turn->stale && turn_is_drained(turn, queue)) turn_rest(turn, rest);
-  n = ports[port].burst(queue, bufs, nb_bufs);
+  n = passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
   if (n == nb_bufs)
     turn->short_of = NULL;
   else if (turn->short_of == NULL)
@@ -202,10 +184,19 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
   return n;
 }
 
+static inline uint16_t turns_tx(uint16_t port, void *queue, struct rte_mbuf **bufs,
+                                uint16_t nb_bufs) {
+  return passages_send(port, ports[port].send, queue, bufs, nb_bufs);
+}
+
 /* A burst is told its queue and not its port: one function each. */
 #define RX(port)                                                                           \
   static uint16_t turns_rx_##port(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs) { \
     return turns_rx(port, queue, bufs, nb_bufs);                                           \
+  }
+#define TX(port)                                                                           \
+  static uint16_t turns_tx_##port(void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs) { \
+    return turns_tx(port, queue, bufs, nb_bufs);                                           \
   }
 #define EACH(what)                                                                              \
   what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7) what(8) what(9) what(10)      \
@@ -213,17 +204,25 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
           what(21) what(22) what(23) what(24) what(25) what(26) what(27) what(28) what(29)      \
               what(30) what(31)
 EACH(RX)
-#define NAME(port) turns_rx_##port,
-static const eth_rx_burst_t bursts[] = {EACH(NAME)};
+EACH(TX)
+#define RX_NAME(port) turns_rx_##port,
+#define TX_NAME(port) turns_tx_##port,
+static const eth_rx_burst_t receives[] = {EACH(RX_NAME)};
+static const eth_tx_burst_t sends[] = {EACH(TX_NAME)};
 
-/* Drivers choose a burst when they start, and ethdev copies it for those that call it afterwards.
- */
+/* Drivers choose their bursts when they start, and ethdev copies them for those that call them
+ * afterwards. */
 static void port_wrap(struct rte_eth_dev *dev) {
   uint16_t port = dev->data->port_id;
 
-  if (dev->rx_pkt_burst == bursts[port]) return;
-  ports[port].burst = dev->rx_pkt_burst;
-  dev->rx_pkt_burst = bursts[port];
+  if (dev->rx_pkt_burst != receives[port]) {
+    ports[port].receive = dev->rx_pkt_burst;
+    dev->rx_pkt_burst = receives[port];
+  }
+  if (dev->tx_pkt_burst != sends[port]) {
+    ports[port].send = dev->tx_pkt_burst;
+    dev->tx_pkt_burst = sends[port];
+  }
 }
 
 static int port_start(struct rte_eth_dev *dev) {
@@ -237,7 +236,7 @@ void turns_take_port(uint16_t port) {
   struct rte_eth_dev *dev = &rte_eth_devices[port];
   struct eth_dev_ops *ops;
 
-  if (turns == NULL || port >= RTE_DIM(bursts)) return;
+  if (turns == NULL || port >= RTE_DIM(receives)) return;
   ops = port_ops(port);
   if (ops == NULL || ops->dev_start == port_start) return;
   ports[port].start = ops->dev_start;
@@ -245,26 +244,17 @@ void turns_take_port(uint16_t port) {
   /* In a secondary it may be used as it is, and ethdev has told those that call it already. */
   if (rte_eal_process_type() == RTE_PROC_SECONDARY && dev->rx_pkt_burst != NULL) {
     port_wrap(dev);
-    rte_eth_fp_ops[port].rx_pkt_burst = bursts[port];
+    rte_eth_fp_ops[port].rx_pkt_burst = receives[port];
+    rte_eth_fp_ops[port].tx_pkt_burst = sends[port];
   }
 }
 
 int turns_create(void) {
-  void *memory;
-  int err, fd;
+  void *memory = NULL;
+  int fd = unis_shared_file(UNIS_TURNS_FILE, sizeof(struct unis_turns), &memory);
 
-  fd = memfd_create(UNIS_TURNS_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return -errno;
-  if (ftruncate(fd, sizeof(struct unis_turns)) != 0 ||
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-    goto fail;
-  memory = mmap(NULL, sizeof(struct unis_turns), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) goto fail;
+  if (fd < 0) return fd;
   turns = memory;
   turns->version = UNIS_TURNS_VERSION;
   return 0; /* the descriptor stays open: by it the engine finds the file */
-fail:
-  err = -errno;
-  close(fd);
-  return err;
 }

@@ -10,8 +10,8 @@
 /* Once, before any port is there. 0, or a negative error number: then nothing is ever passed on. */
 int turns_create(void);
 
-/* A port is there, perhaps started: from now on, and from each of its starts on, its receive burst
- * is ours. */
+/* A port is there, perhaps started: from now on, and from each of its starts on, its bursts are
+ * ours. */
 void turns_take_port(uint16_t port);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "modes.h"
 #include "offloads.h"
+#include "passages.h"
 #include "turns.h"
 
 RTE_LOG_REGISTER_DEFAULT(unis_ports_logtype, NOTICE);
@@ -42,6 +43,10 @@ static int bus_probe(void) {
   if (err != 0) /* the program can do without */
     rte_log(RTE_LOG_ERR, unis_ports_logtype, "unis_ports: cannot make the file of the turns: %s\n",
             strerror(-err));
+  err = passages_create();
+  if (err != 0)
+    rte_log(RTE_LOG_ERR, unis_ports_logtype,
+            "unis_ports: cannot make the file of the passages: %s\n", strerror(-err));
   if (offloads_read() != 0)
     rte_log(RTE_LOG_ERR, unis_ports_logtype,
             "unis_ports: " UNIS_OFFLOADS_VARIABLE " has a name that is not known\n");

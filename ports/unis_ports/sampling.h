@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How a burst is sampled, for the plug-in and the engine: see passages_shm.h. A number of steps
+ * that grows with the burst alone; no system call.
+ */
+#ifndef UNIS_SAMPLING_H
+#define UNIS_SAMPLING_H
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "passages_shm.h"
+
+/* Of one burst; where more periods begin in it, the rest is sampled in the next. */
+#define UNIS_SAMPLES_MOST 16
+
+/* What is known of one place: a port or chain in one direction. For one thread; zeros at first. */
+struct unis_sampler {
+  uint64_t origin; /* that `next` is of */
+  uint64_t next;   /* beginning of the first period of which no packet was noted */
+};
+
+struct unis_samples {
+  uint32_t count;
+  struct {
+    uint64_t stamp;
+    uint64_t next; /* period, after the packet */
+    uint32_t at;   /* in the burst */
+  } of[UNIS_SAMPLES_MOST];
+};
+
+/* 0: it has none. */
+static inline uint64_t unis_stamp_of(const struct rte_mbuf *packet, uint64_t mark) {
+  uint64_t payload[2];
+
+  if (packet->data_len < UNIS_PASSAGES_MARK_AT + sizeof(payload)) return 0;
+  memcpy(payload, rte_pktmbuf_mtod_offset(packet, const char *, UNIS_PASSAGES_MARK_AT),
+         sizeof(payload));
+  return payload[0] == mark ? payload[1] : 0;
+}
+
+/* Beginning of the first period after `stamp`; never, if that is past all time. */
+static inline uint64_t unis_next_period(uint64_t origin, uint64_t period, uint64_t stamp) {
+  uint64_t next = origin + ((stamp - origin) / period + 1) * period;
+
+  return next > stamp ? next : UINT64_MAX;
+}
+
+/* Looks for the first packet of each period in the burst. */
+static inline void unis_sample(const struct unis_passages *shm, struct unis_sampler *sampler,
+                               struct rte_mbuf *const *packets, uint32_t count,
+                               struct unis_samples *samples) {
+  const uint64_t origin = __atomic_load_n(&shm->origin, __ATOMIC_ACQUIRE);
+  const uint64_t mark = __atomic_load_n(&shm->mark, __ATOMIC_RELAXED);
+  uint64_t last = 0, next, period, stamp;
+  uint32_t i;
+
+  samples->count = 0;
+  if (__builtin_expect(sampler->origin != origin, 0)) sampler->origin = sampler->next = origin;
+  next = sampler->next;
+  while (count > 0 && (last = unis_stamp_of(packets[count - 1], mark)) == 0) count--;
+  if (__builtin_expect(last < next || count == 0, 1)) return;
+  period = __atomic_load_n(&shm->period, __ATOMIC_RELAXED);
+  if (period == 0) period = 1;
+  for (i = 0; i < count && last >= next && samples->count < UNIS_SAMPLES_MOST; i++) {
+    stamp = unis_stamp_of(packets[i], mark);
+    if (stamp == 0 || stamp < next) continue;
+    next = unis_next_period(origin, period, stamp);
+    samples->of[samples->count].stamp = stamp;
+    samples->of[samples->count].next = next;
+    samples->of[samples->count++].at = i;
+  }
+}
+
+static inline void unis_store_passage(struct unis_passage *to, const struct unis_passage *burst,
+                                      uint64_t stamp) {
+  __atomic_store_n(&to->stamp, stamp, __ATOMIC_RELAXED);
+  __atomic_store_n(&to->begin, burst->begin, __ATOMIC_RELAXED);
+  __atomic_store_n(&to->end, burst->end, __ATOMIC_RELAXED);
+  __atomic_store_n(&to->kind, burst->kind, __ATOMIC_RELAXED);
+  __atomic_store_n(&to->packets, burst->packets, __ATOMIC_RELAXED);
+  __atomic_store_n(&to->port, burst->port, __ATOMIC_RELAXED);
+}
+
+/* Notes those of the samples that are among the first `burst->packets`. The others may come again.
+ */
+static inline void unis_note(struct unis_passage_log *log, struct unis_sampler *sampler,
+                             const struct unis_samples *samples, const struct unis_passage *burst) {
+  uint64_t written = __atomic_load_n(&log->written, __ATOMIC_RELAXED);
+  uint32_t i;
+
+  for (i = 0; i < samples->count && samples->of[i].at < burst->packets; i++) {
+    unis_store_passage(&log->passages[written % UNIS_PASSAGES_KEPT], burst, samples->of[i].stamp);
+    sampler->next = samples->of[i].next;
+    __atomic_store_n(&log->written, ++written, __ATOMIC_RELEASE);
+  }
+}
+
+/* What both cost, and nothing else. */
+static inline void unis_sample_in_vain(const struct unis_passages *shm,
+                                       const struct unis_sampler *sampler,
+                                       struct rte_mbuf *const *packets, uint32_t count) {
+  struct unis_sampler copy = *sampler;
+  struct unis_samples samples;
+
+  unis_sample(shm, &copy, packets, count, &samples);
+  __asm__ volatile("" : : "r"(&copy), "r"(&samples) : "memory");
+}
+
+static inline void unis_note_in_vain(const struct unis_samples *samples,
+                                     const struct unis_passage *burst) {
+  struct unis_passage passage;
+  uint32_t i;
+
+  for (i = 0; i < samples->count && samples->of[i].at < burst->packets; i++) {
+    unis_store_passage(&passage, burst, samples->of[i].stamp);
+    __asm__ volatile("" : : "r"(&passage) : "memory");
+  }
+}
+
+#endif
