@@ -11,6 +11,7 @@
 #include "engine/base/counter.h"
 #include "engine/base/histogram.h"
 #include "engine/platform/links/link.h"
+#include "ports/unis_ports/sampling.h"
 
 namespace unis {
 
@@ -42,6 +43,7 @@ class Chain {
   Counter offered;
   Counter dropped_ingress_full;
   Counter dropped_down;
+  unis_sampler sent_sampler{};
   // Written by whoever takes what waits for a function that is not there.
   Counter dropped_waiting, copies_dropped;
   // Written by the bridges.
@@ -50,6 +52,7 @@ class Chain {
   Counter delivered;
   Counter delivered_bytes;
   Counter dropped_sink;
+  unis_sampler received_sampler{};
   // ns; only inside the sink's Iterate() and Do(). A packet's time of entry travels in its mbuf,
   // which a link that copies does not carry over: such packets are not recorded.
   LatencyHistogram latency;

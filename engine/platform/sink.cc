@@ -4,6 +4,7 @@
 #include <rte_prefetch.h>
 
 #include <array>
+#include <span>
 
 #include "engine/platform/payload_stamp.h"
 
@@ -14,14 +15,19 @@ extern "C" [[gnu::noinline]] void unis_packet_came(std::uint64_t stamp, std::uin
 
 namespace unis {
 
-Sink::Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port)
-    : Component("unis_sink"), memory_(memory), chains_(chains), port_(std::move(port)) {}
+Sink::Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port,
+           std::shared_ptr<PassageLog> passages)
+    : Component("unis_sink"),
+      memory_(memory),
+      chains_(chains),
+      port_(std::move(port)),
+      passages_(std::move(passages)) {}
 
 std::uint32_t Sink::Iterate() noexcept {
   std::uint32_t taken = 0;
-  for (const auto& chain : chains_) {
-    for (LinkEnd* egress : chain->ends().egresses) taken += Take(*chain, *egress);
-    for (LinkEnd* drain : chain->ends().drains) taken += Drain(*drain);
+  for (std::size_t chain = 0; chain < chains_.size(); ++chain) {
+    for (LinkEnd* egress : chains_[chain]->ends().egresses) taken += Take(chain, *egress);
+    for (LinkEnd* drain : chains_[chain]->ends().drains) taken += Drain(*drain);
   }
   return taken;
 }
@@ -41,8 +47,11 @@ std::uint32_t Sink::Drain(LinkEnd& drain) noexcept {
   return count;
 }
 
-std::uint32_t Sink::Take(Chain& chain, LinkEnd& egress) noexcept {
+std::uint32_t Sink::Take(std::size_t number, LinkEnd& egress) noexcept {
+  Chain& chain = *chains_[number];
   std::array<rte_mbuf*, kBurst> packets;
+  const bool looks = passages_.looks() != 0;
+  const std::uint64_t begin = looks ? TscClock::Cycles() : 0;
   const unsigned count = egress.Receive(packets.data(), kBurst);
   if (count == 0) return 0;
   egress.received.Add(count);
@@ -51,6 +60,10 @@ std::uint32_t Sink::Take(Chain& chain, LinkEnd& egress) noexcept {
     rte_mbuf_prefetch_part2(packets[i]);
   }
   const std::uint64_t now = TscClock::Cycles();
+  if (looks) [[unlikely]] {
+    passages_.Received(chain.received_sampler, static_cast<std::uint16_t>(number),
+                       std::span(packets.data(), count), begin, now);
+  }
   const bool mbufs = egress.carries_mbufs();
   std::uint64_t bytes = 0;
   for (unsigned i = 0; i < count; ++i) {

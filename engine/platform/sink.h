@@ -8,6 +8,7 @@
 #include "engine/platform/component.h"
 #include "engine/platform/eth_port.h"
 #include "engine/platform/packet_memory.h"
+#include "engine/platform/passage_log.h"
 #include "engine/timer/tsc_timer.h"
 
 namespace unis {
@@ -15,7 +16,8 @@ namespace unis {
 class Sink final : public Component {
  public:
   // Without a port packets end here.
-  Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port);
+  Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port,
+       std::shared_ptr<PassageLog> passages = {});
   ~Sink() override { Halt(); }
 
   // Packets that were sent may stay in the port's queue until it is sent more: they are freed now.
@@ -25,12 +27,13 @@ class Sink final : public Component {
 
  private:
   std::uint32_t Iterate() noexcept override;
-  std::uint32_t Take(Chain& chain, LinkEnd& egress) noexcept;
+  std::uint32_t Take(std::size_t chain, LinkEnd& egress) noexcept;
   std::uint32_t Drain(LinkEnd& drain) noexcept;
 
   const PacketMemory& memory_;
   const Chains& chains_;
   std::shared_ptr<EthPort> port_;
+  PassageWriter passages_;
   TscClock clock_;
   Counter copies_ended_;
 };

@@ -47,11 +47,13 @@ TrafficSource::List::List(Frames wanted, const Classifier& classifier)
 }
 
 TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
-                             Classifier classifier, std::vector<List> lists, Rate rate)
+                             Classifier classifier, std::vector<List> lists, Rate rate,
+                             std::shared_ptr<PassageLog> passages)
     : Component("unis_source"),
       memory_(memory),
       chains_(chains),
       classifier_(std::move(classifier)),
+      passages_(std::move(passages)),
       schedule_(MakeSchedule()),
       picks_(kPicksSeed) {
   Take(std::move(classifier_), std::move(lists), rate);
@@ -64,6 +66,7 @@ TrafficSource::TrafficSource(const PacketMemory& memory, const Chains& chains,
       chains_(chains),
       classifier_(std::move(classifier)),
       port_(std::move(port)),
+      passages_(nullptr),
       schedule_(MakeSchedule()),
       picks_(kPicksSeed) {}
 
@@ -255,13 +258,14 @@ void TrafficSource::Steer(std::span<rte_mbuf*> packets,
       rte_pktmbuf_free_bulk(run.data(), static_cast<unsigned>(run.size()));
       unclassified_.Add(run.size());
     } else {
-      Enqueue(*chains_[static_cast<std::size_t>(chains[begin])], run);
+      Enqueue(static_cast<std::size_t>(chains[begin]), run);
     }
     begin = end;
   }
 }
 
-void TrafficSource::Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept {
+void TrafficSource::Enqueue(std::size_t number, std::span<rte_mbuf*> packets) noexcept {
+  Chain& chain = *chains_[number];
   const auto count = static_cast<unsigned>(packets.size());
   chain.offered.Add(count);
   if (!chain.up.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -269,7 +273,13 @@ void TrafficSource::Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept
     chain.dropped_down.Add(count);
     return;
   }
-  const unsigned taken = chain.ingress()->Send(packets.data(), static_cast<std::uint16_t>(count));
+  const auto send = [&] {
+    return chain.ingress()->Send(packets.data(), static_cast<std::uint16_t>(count));
+  };
+  const unsigned taken =
+      passages_.looks() == 0
+          ? send()
+          : passages_.Sent(chain.sent_sampler, static_cast<std::uint16_t>(number), packets, send);
   chain.ingress()->sent.Add(taken);
   if (taken == count) return;
   rte_pktmbuf_free_bulk(packets.data() + taken, count - taken);

@@ -15,6 +15,7 @@
 #include "engine/platform/eth_port.h"
 #include "engine/platform/frames.h"
 #include "engine/platform/packet_memory.h"
+#include "engine/platform/passage_log.h"
 #include "engine/timer/tsc_timer.h"
 
 namespace unis {
@@ -37,7 +38,7 @@ class TrafficSource final : public Component {
   // buffer free, is dropped and counted. Who was kept from sending sends what was due meanwhile.
   // The stamp says when a packet was due, not when it left.
   TrafficSource(const PacketMemory& memory, const Chains& chains, Classifier classifier,
-                std::vector<List> lists, Rate rate);
+                std::vector<List> lists, Rate rate, std::shared_ptr<PassageLog> passages = {});
   // A port: its packets come at their own rate.
   TrafficSource(const PacketMemory& memory, const Chains& chains, Classifier classifier,
                 std::shared_ptr<EthPort> port);
@@ -68,7 +69,7 @@ class TrafficSource final : public Component {
   void DropUnmade(std::int32_t chain) noexcept;
   std::uint32_t RoomFor(const List& list, std::uint32_t limit) noexcept;
   void Steer(std::span<rte_mbuf*> packets, std::span<const std::int32_t> chains) noexcept;
-  void Enqueue(Chain& chain, std::span<rte_mbuf*> packets) noexcept;
+  void Enqueue(std::size_t chain, std::span<rte_mbuf*> packets) noexcept;
   std::uint32_t Skip(List& list) noexcept;
   bool IsDown(const List& list) const noexcept;
   std::uint32_t MostHeld() const noexcept;
@@ -79,6 +80,7 @@ class TrafficSource final : public Component {
   std::vector<List> lists_;
   std::size_t next_list_ = 0;
   std::shared_ptr<EthPort> port_;
+  PassageWriter passages_;  // of packets from a port nothing is noted
   Rate rate_;
   ArrivalSchedule schedule_;
   TscClock clock_;

@@ -99,6 +99,9 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
   auto heartbeat = Heartbeat::Create();
   if (!heartbeat.ok()) return heartbeat.status();
   deployment->heartbeat_ = *std::move(heartbeat);
+  auto passages = PassageLog::Create();
+  if (!passages.ok()) return passages.status();
+  deployment->passages_ = *std::move(passages);
   if (auto status = deployment->OpenPorts(config.traffic()); !status.ok()) return status;
   auto prepared = deployment->Prepare(config);
   if (!prepared.ok()) return prepared.status();
@@ -322,7 +325,7 @@ Chain::Ends Deployment::EndsOf(const Topology::Chain& chain) const {
 }
 
 void Deployment::TakeTraffic(Traffic traffic) {
-  if (!sink_) sink_ = std::make_unique<Sink>(memory(), chains_, sink_port_);
+  if (!sink_) sink_ = std::make_unique<Sink>(memory(), chains_, sink_port_, passages_);
   const Rate rate = RateOf(config_.traffic());
   if (source_) {
     source_->Take(std::move(traffic.classifier), std::move(traffic.lists), rate);
@@ -331,7 +334,7 @@ void Deployment::TakeTraffic(Traffic traffic) {
                                               source_port_);
   } else {
     source_ = std::make_unique<TrafficSource>(memory(), chains_, std::move(traffic.classifier),
-                                              std::move(traffic.lists), rate);
+                                              std::move(traffic.lists), rate, passages_);
   }
 }
 

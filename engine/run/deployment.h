@@ -231,6 +231,7 @@ class Deployment {
   std::map<std::pair<std::string, std::string>, Carried> carried_;  // by names of links
   std::unique_ptr<Bridges> bridges_;                                // null: none were needed yet
   std::unique_ptr<LinkSampler> sampler_;  // null: no links yet of which nobody tells
+  std::shared_ptr<PassageLog> passages_;
   std::unique_ptr<TrafficSource> source_;
   std::unique_ptr<Sink> sink_;
 };
