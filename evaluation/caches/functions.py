@@ -11,15 +11,9 @@ from typing import Any
 
 from evaluation.caches.geometry import Caches
 from evaluation.caches.model import PacketCost, cache_profile, ns_by_ways, share_by_ways
-from evaluation.caches.references import (
-    ENTRY,
-    Flows,
-    Recorded,
-    RecordedProgram,
-    RecordingError,
-    record,
-)
+from evaluation.caches.references import Recorded, RecordedProgram, RecordingError, record
 from unis.chain.values import mean_cost
+from unis.counted.flows import ENTRY, Flows
 from unis.plan.model import FunctionPlan, Plan
 from unis.simulate.scenario import CostOf
 

@@ -9,28 +9,25 @@ next of `buffers` packet buffers, as in a device's ring, not where the vdev put 
 
 import contextlib
 import os
-import random
 import re
 import shutil
-import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from unis import built
+from unis.counted.flows import ENTRY, Flows, by_itself, write_capture
 from unis.errors import UnisError
 from unis.runtime.costs import cache_directory
 
-ENTRY = "*::Process(*"  # the reference functions' work on a burst
 BUFFERS = 1024  # 512 descriptors each way, as the reference functions ask for
 _VALGRIND_FOLDERS = ("/usr/libexec/valgrind", "/usr/lib/x86_64-linux-gnu/valgrind")
 _VALGRIND_FILE = "vgpreload_core-amd64-linux.so"
 _SECONDS = 900
-_MEMORY_MB = 512
 _WORK = ".recording-"  # folder, while it is made
 _STALE_SECONDS = 3600  # no recording takes so long: whose folder it was has been killed
 
@@ -46,36 +43,6 @@ class NoRecorderError(RecordingError):
 def _recorder() -> Path:
     """The Valgrind tool that records references."""
     return built.find("models", "recorder", "unis-refs")
-
-
-@dataclass(frozen=True)
-class Flows:
-    """Traffic as in ResQ's Table 1: the smallest packets, of flows drawn uniformly.
-
-    First each flow once, which fills the function's tables, then `packets` drawn. UDP and TCP in
-    turn, from 10.0.1.0 on to port 443 of addresses all over 64.0.0.0/2.
-    """
-
-    flows: int = 100_000
-    packets: int = 300_000
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if not (0 < self.flows <= 1 << 22 and self.packets > 0):
-            raise ValueError("1 to 4194304 flows, and at least one packet")
-
-    @property
-    def total(self) -> int:
-        """Packets of the capture."""
-        return self.flows + self.packets
-
-    def frames(self) -> Iterator[bytes]:
-        """Without FCS: 60 bytes each."""
-        dice = random.Random(self.seed)  # noqa: S311
-        frames = [_frame(flow, dice.getrandbits(30)) for flow in range(self.flows)]
-        yield from frames
-        for _ in range(self.packets):
-            yield frames[dice.randrange(self.flows)]
 
 
 @dataclass(frozen=True)
@@ -140,26 +107,13 @@ def _sweep(kept: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_capture(file: Path, frames: Iterator[bytes]) -> None:
-    """A capture of Ethernet frames, in pcap's format."""
-    with file.open("wb") as out:
-        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for second, frame in enumerate(frames):
-            out.write(struct.pack("<IIII", second, 0, len(frame), len(frame)) + frame)
-
-
 def _record(subject: RecordedProgram, flows: Flows, buffers: int, work: Path) -> Path:
     capture, out = work / "in.pcap", work / "out.refs"
     write_capture(capture, flows.frames())
-    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     command = [
         str(_recorder()), "--command-line-only=yes", "--tool=unis-refs", "-q",
         f"--out={out}", f"--entry={subject.entry}", f"--buffers={buffers}",
-        str(subject.program.resolve()),
-        "--no-huge", "-m", str(_MEMORY_MB), "--no-pci", "--no-shconf", "--no-telemetry",
-        "--no-hpet", "--lcores", f"0@({cpus})",
-        "--vdev", f"net_pcap0,rx_pcap={capture},tx_pcap=/dev/null",
-        "--", *subject.arguments, "--exit-idle", "1",
+        *by_itself(subject.program, subject.arguments, capture),
     ]  # fmt: skip
     environment = {
         **os.environ,
@@ -228,20 +182,3 @@ def _key(subject: RecordedProgram, flows: Flows, buffers: int) -> str:
     # Traffic that is made otherwise is other traffic.
     digest.update(b"".join(Flows(flows=16, packets=16, seed=flows.seed).frames()))
     return digest.hexdigest()[:16]
-
-
-def _frame(flow: int, destination: int) -> bytes:
-    """Of a flow to a host of 64.0.0.0/2: 60 bytes, UDP or TCP, with a right IP checksum."""
-    tcp = flow % 2
-    source, destination = 10 << 24 | flow + 256, 64 << 24 | destination
-    ports = struct.pack("!HH", 1024 + flow % 64000, 443)
-    ip = struct.pack("!BBHHHBBHII", 0x45, 0, 46, 0, 0, 64, 6 if tcp else 17, 0, source, destination)
-    checksum = sum(struct.unpack("!10H", ip))
-    checksum = (checksum & 0xFFFF) + (checksum >> 16)
-    checksum = ~((checksum & 0xFFFF) + (checksum >> 16)) & 0xFFFF
-    transport = ports + (bytes(8) + b"\x50\x10" if tcp else struct.pack("!HH", 26, 0))
-    frame = _ETHERNET + ip[:10] + struct.pack("!H", checksum) + ip[12:] + transport
-    return frame.ljust(60, b"\0")
-
-
-_ETHERNET = bytes.fromhex("0200000000020200000000010800")

@@ -25,11 +25,12 @@ from evaluation.caches.model import (
     cache_profile,
     ns_by_ways,
 )
-from evaluation.caches.references import Flows, Recorded, record
+from evaluation.caches.references import Recorded, record
 from evaluation.resq.profile_error import given_mpps, most_broken, with_errors
 from evaluation.resq.reference_subjects import SUBJECTS, reference_subject
 from evaluation.resq.results import CacheArm, InCaches
 from evaluation.resq.socket_workloads import wrong
+from unis.counted.flows import Flows
 from unis.isolate.masks import mask_of
 from unis.slo.exact import exact
 from unis.slo.placement import Instance, PlacedMachine, Placement

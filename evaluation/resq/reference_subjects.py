@@ -4,8 +4,9 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from evaluation.caches.references import Flows, RecordedProgram
+from evaluation.caches.references import RecordedProgram
 from unis import built
+from unis.counted.flows import Flows
 
 _RULES = 1000  # the last lets everything pass
 _ROUTES = 16_000

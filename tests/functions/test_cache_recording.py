@@ -20,9 +20,10 @@ from evaluation.caches.model import (
     measured_latency_ns,
     share_by_ways,
 )
-from evaluation.caches.references import Flows, Recorded, RecordingError, record
+from evaluation.caches.references import Recorded, RecordingError, record
 from evaluation.resq.reference_subjects import reference_subject
 from tests.needs import need
+from unis.counted.flows import Flows
 
 FLOWS = Flows(flows=3000, packets=9000)
 # Small, so that few flows need many ways: 32 KB a way.

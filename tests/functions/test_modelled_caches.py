@@ -6,7 +6,6 @@ import pytest
 
 from evaluation.caches.geometry import CacheLevel, Caches
 from evaluation.caches.model import Neighbour
-from evaluation.caches.references import Flows
 from evaluation.resq.modelled_caches import (
     ModelledFunction,
     SideBySide,
@@ -17,6 +16,7 @@ from evaluation.resq.modelled_caches import (
 )
 from evaluation.resq.profile_error import with_errors
 from tests.needs import need
+from unis.counted.flows import Flows
 from unis.slo.exact import exact
 
 # Small, so that few flows need many ways: 32 KB a way.

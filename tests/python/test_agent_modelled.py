@@ -14,7 +14,7 @@ import pytest
 from evaluation.caches import geometry
 from evaluation.caches.geometry import CacheLevel, Caches
 from evaluation.caches.model import beside
-from evaluation.caches.references import Flows, Recorded, RecordingError, record
+from evaluation.caches.references import Recorded, RecordingError, record
 from evaluation.emulation import counters
 from evaluation.emulation.counters import (
     ModelledCache,
@@ -34,6 +34,7 @@ from unis.agent.agent import Agent, AgentEvent, AgentSettings
 from unis.agent.duties import Duties
 from unis.agent.notes import NotesFile
 from unis.agent.watch import ChainSample, Member, RunWatch
+from unis.counted.flows import Flows
 from unis.isolate.hardware import IoWays
 from unis.isolate.schemata import parse
 from unis.isolate.tree import control_groups

@@ -9,10 +9,11 @@ import pytest
 from evaluation.caches import functions as of
 from evaluation.caches.geometry import PAPER, Caches
 from evaluation.caches.model import CacheProfile
-from evaluation.caches.references import Flows, Recorded, RecordedProgram, RecordingError
+from evaluation.caches.references import Recorded, RecordedProgram, RecordingError
 from tests.python.planned import places, planned, small
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
+from unis.counted.flows import Flows
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.plan.planner import make_plan

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluation.caches.geometry import PAPER, CacheError, CacheLevel, Caches, read_caches
 from evaluation.caches.model import CacheProfile, ContendedCosts, PacketCost, share_by_ways
-from evaluation.caches.references import Flows
+from unis.counted.flows import Flows
 from unis.slo.profile import Profile
 
 

@@ -16,7 +16,7 @@ from evaluation.app import app as evaluation_app
 from evaluation.caches import functions, geometry, references
 from evaluation.caches.functions import CostWithWays, cost_with_ways
 from evaluation.caches.geometry import PAPER, read_caches
-from evaluation.caches.references import Flows, Recorded, RecordedProgram
+from evaluation.caches.references import Recorded, RecordedProgram
 from evaluation.commands.caches import costs_with_ways
 from tests.needs import need
 from tests.python.commands import evaluation, json_of, run
@@ -26,6 +26,7 @@ from tests.python.test_caches_model import MISSES, profile_of
 from unis import built
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
+from unis.counted.flows import Flows
 from unis.plan.solo import solo_chain
 from unis.runtime.planning import plan_anywhere
 from unis.simulate.run import SimulationSummary, simulate

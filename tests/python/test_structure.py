@@ -14,8 +14,8 @@ PACKAGE, RESEARCH = ROOT / "unis", ROOT / "evaluation"
 # What stands behind may import what stands before.
 LAYERS = [
     "v1", "errors", "signals", "rpc", "built", "engine", "links", "chain", "slo", "isolate",
-    "workload", "container", "plan", "runtime", "simulate", "measure", "parts", "profile", "agent",
-    "report", "bench", "calibrate", "cli",
+    "workload", "container", "plan", "runtime", "simulate", "measure", "counted", "parts",
+    "profile", "agent", "report", "bench", "calibrate", "cli",
 ]  # fmt: skip
 FILES = [
     path

@@ -1,0 +1,1 @@
+"""What is counted of the functions of a chain while nothing is traced."""
