@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unis.cli.counted_tables import print_counted, print_hot
 from unis.cli.options import JsonOption, between
 from unis.cli.select import connect
 from unis.cli.terminal import fail, out, print_line, say, table_of, warn, writable, write_result
@@ -39,6 +40,16 @@ def chain(
     one_in: Annotated[
         int, typer.Option(min=16, max=1_000_000, help="Follow one of this many packets.")
     ] = 64,
+    hot: Annotated[
+        bool,
+        typer.Option(
+            "--hot", help="Sample what functions run; with -o also DIR/hot.svg, DIR/hot.folded."
+        ),
+    ] = False,
+    references: Annotated[
+        bool,
+        typer.Option("--references", help="Simulate caches of UNiS's functions, under Valgrind."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure where the time of a packet goes, function by function.
@@ -52,9 +63,10 @@ def chain(
 
     Examples: unis profile chain examples/kernel-chain.yaml -o build/profile
     """
+    from unis.counted.beside import BesideSettings
     from unis.parts.profiler import PartsSettings
 
-    settings = PartsSettings(rounds, window, one_in, load)
+    settings = PartsSettings(rounds, window, one_in, load, BesideSettings(hot, references, output))
     files = [writable(output / name) for name in ("profile.json", "profile.html")] if output else []
     is_file = target.endswith((".yaml", ".yml"))
     found = _of_file(Path(target), settings) if is_file else _of_run(target, settings)
@@ -153,6 +165,12 @@ def print_parts(found: ChainParts) -> None:
         print_line(f"left out: {count:,} packets, {why}")
     if found.lost_events:
         warn(f"{found.lost_events:,} events were lost; follow fewer packets with --one-in")
+    if found.counted:
+        print_counted(found.counted)
+    if found.hot:
+        print_hot(found.hot)
+    for what in found.missing:
+        warn(f"missing: {what}", "yellow")
 
 
 def _latency(found: ChainParts) -> str:

@@ -4,8 +4,9 @@ nothing is traced.
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from unis.counted.beside import Beside, BesideSettings
 from unis.engine import names
 from unis.engine.client import EngineClient
 from unis.engine.histogram import Latency
@@ -46,6 +47,7 @@ class PartsSettings:
     window: float  # seconds
     one_in: int
     load: float  # share of what passes at most
+    beside: BesideSettings = field(default_factory=BesideSettings)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class PartsProfiler:
         self._controller = names.controller_name(chosen) if chosen else plan.controller
         threads = {function.name: function.tid for function in stats.functions}
         self._route = route(plan, threads, engine)
+        self._beside = Beside(plan, client, settings.beside, report)
 
     def profile(self) -> ChainParts:
         """UnisError: nothing came through, or it cannot be traced."""
@@ -123,6 +126,7 @@ class PartsProfiler:
             f"{most / 1e3:,.1f} kpps pass at most; packets are followed at {pps / 1e3:,.1f}"
         )
         rounds = [self._round(pps, at) for at in range(self._settings.rounds)]
+        self._beside.own_windows(lambda: self._window(pps), self._settings.rounds)
         cost = self._cost(rounds)
         return self._result(rounds, pps, most, cost)
 
@@ -169,7 +173,8 @@ class PartsProfiler:
                 calls, sets = _TRACED[number]
                 traced[calls, sets] = self._followed(pps, sets, calls=calls)
             else:
-                plain = self._window(pps)
+                with self._beside.counting():
+                    plain = self._window(pps)
         if plain is None:
             raise RuntimeError("a round has an untraced window")
         return _Round(plain, traced)
@@ -221,6 +226,9 @@ class PartsProfiler:
             left_out=together(each.left_out for each in accounts),
             lost_events=sum(each.lost_events for each in accounts),
             disturbed=Disturbance.of([each.plain for each in rounds]),
+            counted=self._beside.counted(),
+            hot=self._beside.hot,
+            missing=self._beside.missing,
         )
 
 

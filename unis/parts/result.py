@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from unis.counted.hot import Hot
+from unis.counted.result import Counted
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
@@ -92,6 +94,9 @@ class ChainParts(BaseModel):
     disturbed: Disturbance
     # Of the packet of the last round whose latency was nearest to the median.
     way: list[WaySpan] = []
+    counted: Counted | None = None  # by the packet, beside the parts of its time
+    hot: Hot | None = None  # where the functions were found running
+    missing: list[str] = []  # what this machine does not tell, and what it would tell
 
     @property
     def allowed(self) -> float:
