@@ -13,6 +13,7 @@ import typer
 
 from tests.python.planned import small
 from unis import built
+from unis.advice import observed
 from unis.chain.load import LoadedChain
 from unis.cli import profile_chain_command
 from unis.cli.profile_chain_command import print_parts
@@ -162,6 +163,7 @@ def test_a_run_is_planned_with_the_variables_that_it_was_started_with(
     monkeypatch.setattr(profile_chain_command, "connect", lambda _: (None, state, nullcontext()))
     monkeypatch.setattr(planning, "plan_anywhere", lambda chain: chain)
     monkeypatch.setattr(profiler, "PartsProfiler", Profiler)
+    monkeypatch.setattr(observed, "observed", lambda *_: None)
     profile_chain_command.chain("x")
     assert [chain.file.traffic.rate for chain in chains] == ["7kpps"]
 

@@ -15,7 +15,7 @@ PACKAGE, RESEARCH = ROOT / "unis", ROOT / "evaluation"
 LAYERS = [
     "v1", "errors", "signals", "rpc", "built", "engine", "links", "chain", "slo", "isolate",
     "workload", "container", "plan", "runtime", "simulate", "measure", "counted", "parts",
-    "profile", "agent", "report", "bench", "calibrate", "cli",
+    "advice", "profile", "agent", "report", "bench", "calibrate", "cli",
 ]  # fmt: skip
 FILES = [
     path

@@ -15,8 +15,12 @@ from unis.cli.terminal import fail, out, print_line, say, table_of, warn, writab
 from unis.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
+    from unis.chain.load import LoadedChain
+    from unis.engine.client import EngineClient
+    from unis.parts.advised import ChainUse
     from unis.parts.profiler import PartsSettings
     from unis.parts.result import ChainParts, PlaceParts
+    from unis.plan.model import Plan
 
 
 def chain(
@@ -26,7 +30,10 @@ def chain(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="DIR", help="Write DIR/profile.json and profile.html."
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Write DIR/profile.json and profile.html, and advised.yaml if there is advice.",
         ),
     ] = None,
     load: Annotated[float, between(0.01, 1, "Load, as a share of what passes at most.")] = 0.5,
@@ -50,6 +57,12 @@ def chain(
         bool,
         typer.Option("--references", help="Simulate caches of UNiS's functions, under Valgrind."),
     ] = False,
+    apply: Annotated[
+        bool,
+        typer.Option(
+            "--apply", help="Try the advice, the best first, until something helps; three at most."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure where the time of a packet goes, function by function.
@@ -61,15 +74,25 @@ def chain(
     Its part `copy` is not reliable yet. Sends more than the chain can take for some windows. Needs
     root and a kernel with BTF. Exit code 1 if the parts do not explain the latency.
 
+    Below the table stands advice: what to change in the chain file, and what that gains by what was
+    measured. With `--apply` a chain is brought up again to try it. The file stays as it is.
+
     Examples: unis profile chain examples/kernel-chain.yaml -o build/profile
     """
+    from unis.chain.load import load as load_chain
+    from unis.cli.profile_advice import followed, print_advice, write_advised
     from unis.counted.beside import BesideSettings
     from unis.parts.profiler import PartsSettings
 
     settings = PartsSettings(rounds, window, one_in, load, BesideSettings(hot, references, output))
     files = [writable(output / name) for name in ("profile.json", "profile.html")] if output else []
     is_file = target.endswith((".yaml", ".yml"))
-    found = _of_file(Path(target), settings) if is_file else _of_run(target, settings)
+    if apply and not is_file:
+        raise fail("--apply brings chains up of its own: name the chain file, and end the run")
+    chain = load_chain(Path(target)) if is_file else None
+    found = _of_file(chain, settings) if chain else _of_run(target, settings)
+    if apply and chain:
+        found = followed(found, chain, window)
     if files:
         from unis.report.parts import parts_page
 
@@ -80,38 +103,47 @@ def chain(
         out.print_json(found.model_dump_json())
     else:
         print_parts(found)
+        print_advice(found, chain)
     if files:
         say("  ".join(map(str, files)))
+    if output and chain:
+        write_advised(found, chain, output)
     if not found.is_explained:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _of_file(file: Path, settings: PartsSettings) -> ChainParts:
+def _of_file(chain: LoadedChain, settings: PartsSettings) -> ChainParts:
+    from unis.advice.advisor import with_advice
     from unis.parts.profiler import PartsProfiler
     from unis.parts.route import check
     from unis.plan.machine import Machine
     from unis.runtime.interrupts import interrupts
-    from unis.runtime.planning import plan_file
+    from unis.runtime.planning import plan_chain
     from unis.runtime.run import Options
     from unis.runtime.running import running
 
-    cpus = len(Machine.this().cpus)
-    plan = plan_file(file)
+    machine = Machine.this()
+    cpus = len(machine.cpus)
+    plan = plan_chain(chain, machine)
     check(plan)
     with interrupts() as switch, running(plan, Options(), say, switch) as run:
         if run.unisd is None:
             raise RuntimeError("a run that is up has an engine")
         engine = run.unisd.process.pid
-        return PartsProfiler(run.plan, run.client, settings, engine, cpus, say, run.check).profile()
+        profiler = PartsProfiler(run.plan, run.client, settings, engine, cpus, say, run.check)
+        found = profiler.profile()
+        use = _use(found, plan, run.client, settings)
+    return with_advice(found, chain, plan, use, machine)
 
 
 def _of_run(name: str, settings: PartsSettings) -> ChainParts:
+    from unis.advice.advisor import with_advice
     from unis.chain.load import load
     from unis.parts.profiler import PartsProfiler
     from unis.plan.machine import Machine
     from unis.runtime.planning import plan_anywhere
 
-    cpus = len(Machine.this().cpus)
+    machine = Machine.this()
     _, state, client = connect(name)
     if state.attached:
         raise fail(f"{name}: its functions were attached, and UNiS sends no packets there")
@@ -119,8 +151,27 @@ def _of_run(name: str, settings: PartsSettings) -> ChainParts:
         raise fail(f"{name}: it has no engine yet; try again", EXIT_FAILED)
     with client:
         variables = {**os.environ, **state.variables}
-        plan = plan_anywhere(load(Path(state.chain_file), state.name, variables))
-        return PartsProfiler(plan, client, settings, state.unisd.pid, cpus, say).profile()
+        chain = load(Path(state.chain_file), state.name, variables)
+        plan = plan_anywhere(chain)
+        profiler = PartsProfiler(plan, client, settings, state.unisd.pid, len(machine.cpus), say)
+        found = profiler.profile()
+        use = _use(found, plan, client, settings)
+    return with_advice(found, chain, plan, use, machine)
+
+
+def _use(
+    found: ChainParts, plan: Plan, client: EngineClient, settings: PartsSettings
+) -> ChainUse | None:
+    """None: the engine does not tell, and the profile has no advice."""
+    from unis.advice.observed import observed
+    from unis.engine.client import EngineError
+
+    path = [function.name for function in found.functions]
+    try:
+        return observed(plan, client, path, settings.window, found.load_kpps * 1000)
+    except EngineError as error:
+        warn(f"there is no advice: {error}")
+        return None
 
 
 # ------------------------------------------------------------------ for people

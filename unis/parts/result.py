@@ -24,6 +24,7 @@ from unis.parts.accounting import (
     WAITING,
     Packet,
 )
+from unis.parts.advised import Advice, ChainUse, Trial
 
 _FEW, _MOST_OF_FEW, _MOST = 4, 0.15, 0.25  # functions, and what a residual may be
 
@@ -97,6 +98,10 @@ class ChainParts(BaseModel):
     counted: Counted | None = None  # by the packet, beside the parts of its time
     hot: Hot | None = None  # where the functions were found running
     missing: list[str] = []  # what this machine does not tell, and what it would tell
+    use: ChainUse | None = None  # at overload
+    advice: list[Advice] = []  # by expected gain
+    considered: list[str] = []  # what else, and why it is not advised
+    tried: list[Trial] = []
 
     @property
     def allowed(self) -> float:

@@ -1,0 +1,100 @@
+"""What `unis profile chain` says beside the parts: advice, and what came of following it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unis.cli.terminal import print_line, say, write_result
+
+if TYPE_CHECKING:
+    from unis.chain.load import LoadedChain
+    from unis.measure.paired import Ratio
+    from unis.parts.advised import Advice, Trial
+    from unis.parts.result import ChainParts
+
+_ROUNDS = 6  # of a trial, at each load: fewer have no interval of 95 %
+
+
+def followed(found: ChainParts, chain: LoadedChain, window: float) -> ChainParts:
+    """The profile with what came of trying its advice."""
+    from unis.advice.trial import TrialSettings, in_turn
+    from unis.plan.machine import Machine
+
+    settings = TrialSettings(_ROUNDS, window)
+    tried = in_turn(found.advice, chain, Machine.this(), settings, say)
+    return found.model_copy(update={"tried": tried})
+
+
+def print_advice(found: ChainParts, chain: LoadedChain | None) -> None:
+    """By gain, with the lines to change; then what was tried. `chain`: None where no file is."""
+    if found.use is None:
+        return
+    if not found.advice:
+        known = all(function.cost_ns for function in found.use.functions)
+        nothing = "Nothing is to be gained by what UNiS can change."
+        unknown = "What is to be gained is not known, for want of the costs of a packet."
+        print_line(nothing if known else unknown, "bold")
+        for each in found.considered:
+            print_line(f"  {each}")
+        return
+    print_line("To gain:", "bold")
+    for at, advice in enumerate(found.advice, 1):
+        print_line(f"{at}. {advice.what} Gain: {_gain(advice)}.")
+        for fact in advice.rests_on:
+            print_line(f"   rests on: {fact}")
+    for trial in found.tried:
+        _print_trial(trial)
+    best = advised(found)
+    if best is None:
+        print_line("Nothing that was tried helped.", "bold")
+    elif chain is not None:
+        from unis.advice.change import lines_of
+
+        print_line(f"The lines to change in {chain.path}:", "bold")
+        print_line(lines_of(chain.file, best.change).rstrip())
+
+
+def advised(found: ChainParts) -> Advice | None:
+    """What was worth it, or else the first if nothing was tried."""
+    if not found.tried:
+        return found.advice[0] if found.advice else None
+    worth = {trial.what for trial in found.tried if trial.worth}
+    return next((each for each in found.advice if each.what in worth), None)
+
+
+def write_advised(found: ChainParts, chain: LoadedChain, folder: Path) -> None:
+    """DIR/advised.yaml, if there is something to change."""
+    from unis.advice.change import advised_text
+
+    if best := advised(found):
+        file = folder / "advised.yaml"
+        write_result(file, advised_text(chain.path, best))
+        say(str(file))
+
+
+def _gain(advice: Advice) -> str:
+    if advice.kind == "throughput":
+        return f"about {advice.expected_gain:.1f} times the throughput at overload"
+    return f"a median latency shorter by about {advice.expected_gain:.1f} times"
+
+
+def _print_trial(trial: Trial) -> None:
+    print_line(f"Tried: {trial.what}", "bold")
+    overload, half = trial.overload_kpps, trial.half_load_us
+    print_line(
+        f"  at overload {overload.before:,.1f} → {overload.after:,.1f} kpps, "
+        f"{_ratio(overload.gain)} times"
+    )
+    print_line(
+        f"  at half load {half.before:,.1f} → {half.after:,.1f} µs (median), "
+        f"{_ratio(half.gain)} times shorter"
+    )
+    how = (
+        "windows of one run in turn" if trial.how == "windows" else "eight bring-ups, A B B A twice"
+    )
+    print_line(f"  {'It was worth it' if trial.worth else 'It did not help'} ({how}).")
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    return f"{ratio.median:.2f} ({ratio.lo:.2f} to {ratio.hi:.2f})" if ratio else "no"
