@@ -101,14 +101,14 @@ def xdp_program() -> Path:
     return find("ports", "unis_xdp.bpf.o")
 
 
-def packet_tracer() -> Path:
-    """What follows packets through the kernel."""
-    return find("ports", "unis-packet-trace")
+def thread_tracer() -> Path:
+    """What tells when the threads of a chain run."""
+    return find("ports", "unis-thread-trace")
 
 
-def packet_trace_program() -> Path:
+def thread_trace_program() -> Path:
     """What it loads into the kernel."""
-    return find("ports", "unis_packet_trace.bpf.o")
+    return find("ports", "unis_thread_trace.bpf.o")
 
 
 def port_plugin() -> Path:

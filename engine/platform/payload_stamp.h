@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-#include "ports/packet_trace/packet_event.h"
+#include "ports/unis_ports/passages_shm.h"
 
 namespace unis {
 
@@ -21,7 +21,7 @@ struct PayloadStamp {
     return std::uint64_t{random()} << 32 | random();
   }();
   static constexpr std::size_t kAt =
-      PACKET_MARK_AT;  // bytes from the first of the frame: in UDP's payload
+      UNIS_PASSAGES_MARK_AT;  // bytes from the first of the frame: in UDP's payload
 
   std::uint64_t magic = kMagic;
   std::uint64_t cycles = 0;  // TSC
@@ -29,11 +29,6 @@ struct PayloadStamp {
   // Of a frame that has one at kAt.
   static void Write(std::byte* frame, std::uint64_t cycles) noexcept {
     std::memcpy(frame + kAt + offsetof(PayloadStamp, cycles), &cycles, sizeof(cycles));
-  }
-  // Whether a tracer is told of the packets of this stamp: of one in 16. They are those whose stamp
-  // has a small hash, and a tracer follows those with a yet smaller one (ports/packet_trace).
-  static bool IsTold(std::uint64_t cycles) noexcept {
-    return cycles * PACKET_HASH <= UINT64_MAX / PACKET_CAME_ONE_IN;
   }
   // 0: unknown. Whoever had the packet may have written anything.
   static std::uint64_t Read(const rte_mbuf* packet) noexcept {

@@ -8,11 +8,6 @@
 
 #include "engine/platform/payload_stamp.h"
 
-// Does nothing. A uprobe here sees when packets have come (ports/packet_trace).
-extern "C" [[gnu::noinline]] void unis_packet_came(std::uint64_t stamp, std::uint64_t now) {
-  asm volatile("" : : "r"(stamp), "r"(now));
-}
-
 namespace unis {
 
 Sink::Sink(const PacketMemory& memory, const Chains& chains, std::shared_ptr<EthPort> port,
@@ -70,7 +65,6 @@ std::uint32_t Sink::Take(std::size_t number, LinkEnd& egress) noexcept {
     const std::uint64_t stamp = mbufs ? memory_.Stamp(packets[i]) : PayloadStamp::Read(packets[i]);
     if (stamp != 0 && now > stamp) {
       chain.latency.Record(static_cast<std::uint64_t>(clock_.ToNs(now - stamp)));
-      if (PayloadStamp::IsTold(stamp)) unis_packet_came(stamp, now);
     }
     bytes += packets[i]->pkt_len;
   }

@@ -7,7 +7,7 @@ from tests.e2e.machine import Machine, macswap
 from tests.e2e.test_veth import on_veths
 from unis.parts.result import ChainParts
 
-_SHORT = ("--rounds", "2", "--window", "0.2", "--one-in", "16")
+_SHORT = ("--rounds", "2", "--window", "0.2")
 _TOLD = (0, 1)  # 1: the parts do not explain the latency, as where other programs disturb it
 _COST = 2000  # ns, about what a packet costs on such links
 

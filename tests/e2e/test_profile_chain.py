@@ -10,19 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.e2e.machine import Json, Machine, macswap
+from tests.e2e.test_run import CAPTURE
 from tests.e2e.test_veth import on_veths
 from unis.chain.load import load
 from unis.engine.client import EngineClient
-from unis.parts.accounting import BLOCKED, PARTS, PROCESSING, account
+from unis.parts.accounting import BLOCKED, PARTS, PROCESSING, Watched, account
+from unis.parts.passages import Sampling, noting, passage_logs
 from unis.parts.result import ChainParts
 from unis.parts.route import route
-from unis.parts.tracer import tracing
+from unis.parts.threads import ThreadStates
+from unis.parts.tracer import ThreadWatch, tracing
 from unis.runtime.directory import run_directory
 from unis.runtime.planning import plan_anywhere
 
-_SHORT = ("--rounds", "2", "--window", "0.2", "--one-in", "16")
+_SHORT = ("--rounds", "2", "--window", "0.2")
 _TOLD = (0, 1)  # 1: the parts do not explain the latency, as where other programs disturb it
-_TRACER = "unis-packet-trace"
+_TRACER = "unis-thread-trace"
 
 
 def chain_file(machine: Machine, costs: dict[str, str], **more: object) -> Path:
@@ -43,8 +46,8 @@ def parts_in(folder: Path) -> dict[str, list[str]]:
 
 
 def followed(machine: Machine, meanwhile: Callable[[], None]) -> dict[str, dict[str, float]]:
-    """ns of each part, by function: medians over the packets of one window, with what the probes
-    cost. Of differences of windows nothing can be said where other programs disturb them.
+    """ns of each part, by function: medians over the packets of one window. Of differences of
+    windows nothing can be said where other programs disturb them.
     """
     directory = run_directory(machine.name)
     state = directory.read()
@@ -53,20 +56,26 @@ def followed(machine: Machine, meanwhile: Callable[[], None]) -> dict[str, dict[
     with EngineClient(directory.socket) as client:
         stats = client.stats()
     plan = plan_anywhere(load(Path(state.chain_file), state.name))
-    way = route(plan, {each.name: each.tid for each in stats.functions}, state.unisd.pid)
-    with tracing(way, stats.packet_mark, 16, 60) as traced:
-        meanwhile()
-    found = account(traced.recording(), way)
-    assert found.packets
-    assert found.lost_events == 0
-    # One that was on its way when the tracer came is none of them.
-    assert "an arrival is missing" not in found.left_out
+    way = route(plan, {each.name: each.pid for each in stats.functions}, state.unisd.pid)
+    with passage_logs(way.programs) as logs:
+        with noting(logs, Sampling(stats.packet_mark, 1, 1 << 62), 1):
+            time.sleep(0.1)  # each thread notes one packet: so it is known
+        threads = [tid for log in logs.values() for tid in log.threads]
+        with tracing(ThreadWatch(threads, 0.01, 0.002, 0.002, 60)) as traced:
+            sampling = Sampling(stats.packet_mark, traced.origin, traced.period)
+            with noting(logs, sampling, 1) as noted:
+                meanwhile()
+    recording = traced.recording()
+    assert recording.lost == 0
+    watched = Watched(ThreadStates(recording.events), recording.clock.ns(traced.origin), 1, 1)
+    found = account(noted.passages, way.functions, recording.clock, watched)
+    assert len(found.packets) > found.left_out.total()
     return {
-        stage.name: {
-            part: statistics.median(each.parts.get((stage.name, part), 0) for each in found.packets)
+        name: {
+            part: statistics.median(each.parts.get((name, part), 0) for each in found.packets)
             for part in PARTS
         }
-        for stage in way.stages
+        for name in way.functions
     }
 
 
@@ -124,7 +133,9 @@ def test_no_tracer_outlives_a_profile_that_is_killed(machine: Machine, tmp_path:
 def test_a_chain_that_cannot_be_followed_is_refused_before_anything_starts(
     machine: Machine,
 ) -> None:
-    file = machine.chain_file({"only": macswap()})
+    file = machine.chain_file(
+        {"only": macswap()}, traffic={"source": {"kind": "pcap", "file": str(CAPTURE)}}
+    )
     said = machine.unis("profile", "chain", str(file), code=2)
-    assert "packets are followed on links of kind veth" in said
+    assert "cannot follow the packets of this chain" in said
     assert "starting" not in said

@@ -9,7 +9,7 @@ from unis.parts.result import ChainParts, PartTime, PlaceParts, TracingCost, Way
 
 
 def part_time(ns: float) -> PartTime:
-    return PartTime(ns_per_packet=ns, interval=(ns - 100, ns + 100), provider="tracepoints")
+    return PartTime(ns_per_packet=ns, interval=(ns - 100, ns + 100), provider="passages")
 
 
 def found_parts(
@@ -30,7 +30,8 @@ def found_parts(
     spans = [(place.name, part) for place in places for part in place.parts]
     return ChainParts(
         machine=MachineSummary(cpu_model="A <fast> CPU", cpus=2, kernel="6", dpdk="22"),
-        chain="edge", policy="unis", load_kpps=10, most_kpps=20, one_in=64, rounds=2, window=0.5,
+        chain="edge", policy="unis", load_kpps=10, most_kpps=20, per_second=900, rounds=2,
+        window=0.5,
         functions=places[1:-1], edges=[places[0], places[-1]],
         median_latency_ns=explained / (1 - residual), traced_latency_ns=9900,
         explained_ns=explained, traced_explained_ns=9800,

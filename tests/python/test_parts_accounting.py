@@ -1,21 +1,14 @@
-"""The parts of a packet's time: from events of packets and threads, by a model that makes them."""
+"""The parts of a packet's time: from what was noted of packets and threads, by a model of both."""
 
-import json
-import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unis.errors import UnisError
 from unis.parts.accounting import (
     BLOCKED,
     COPY,
-    GETTING,
-    HOLDING,
-    PARTS,
     PROCESSING,
     QUEUEING,
     RECEIVE,
@@ -23,18 +16,25 @@ from unis.parts.accounting import (
     SEND,
     SINK,
     SOURCE,
-    WAITING,
-    FunctionStage,
+    Account,
     Packet,
-    Route,
+    Watched,
     account,
 )
-from unis.parts.events import _EVENT, Clock, Event, Kind, PacketPlace, Recording, read_recording
-from unis.parts.result import WindowParts, place_parts, typical, with_calls, without_probes
+from unis.parts.passages import Direction, Passage
+from unis.parts.result import (
+    WindowParts,
+    cost_of_looking,
+    place_parts,
+    typical,
+    with_copies,
+    without,
+)
+from unis.parts.threads import Clock, Event, Kind, ThreadStates
 
 STAMP = 7_000
 CLOCK = Clock((0, 50_000), (3_000, 51_000))  # three cycles a nanosecond
-NOWHERE = PacketPlace(0, 0)
+ENGINE = 90  # TID of the source; that of the sink is one more
 # What a thread does between two acts of its own: it is away so long, for one of two reasons.
 AWAY = st.lists(st.tuples(st.sampled_from(["waits", "sleeps"]), st.integers(1, 99)), max_size=3)
 
@@ -54,235 +54,282 @@ def acts(draw: st.DrawFn) -> Act:
     return Act(runs, away)
 
 
-# Up to the receive call, in it, the copy, in it again, processing, up to the arrival behind.
-SIX = (QUEUEING, GETTING, COPY, RECEIVE, PROCESSING, SEND)
-WAYS = st.lists(st.tuples(*[acts()] * 6), min_size=1, max_size=4)
+# Of the source: it is late, sends. Of a function: at others, receives, processes, sends. Of the
+# sink: at others, receives.
+WAYS = st.tuples(
+    st.tuples(*[acts()] * 2),
+    st.lists(st.tuples(*[acts()] * 4), min_size=1, max_size=4),
+    st.tuples(*[acts()] * 2),
+)
+Way = tuple[tuple[Act, ...], list[tuple[Act, ...]], tuple[Act, ...]]
 
 
 @dataclass
 class Model:
     """Lets one packet pass a chain, and knows what became of its time."""
 
-    ns: int = 0
+    ns: int = CLOCK.ns(STAMP)
     events: list[Event] = field(default_factory=list)
+    passages: dict[str, list[Passage]] = field(default_factory=dict)
     parts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, kind: Kind, thread: int, place: PacketPlace = NOWHERE, **more: int) -> None:
-        packet = STAMP if kind in (Kind.ARRIVED, Kind.TAKEN, Kind.CAME) else 0
-        self.events.append(Event(self.ns, packet, kind, thread, place, **more))
-
     def act(self, name: str, part: str, thread: int, act: Act) -> None:
+        def add(kind: Kind) -> None:
+            self.events.append(Event(self.ns, kind, thread))
+
         for (why, away), run in zip([("", 0), *act.away], act.runs, strict=True):
             if why == "waits":
-                self.add(Kind.WAITS, thread)
+                add(Kind.WAITS)
                 self.ns += away
                 self.parts[name, RUN_DELAY] += away
-                self.add(Kind.RUNS, thread)
+                add(Kind.RUNS)
             elif why == "sleeps":
-                self.add(Kind.SLEEPS, thread)
+                add(Kind.SLEEPS)
                 self.ns += away
                 self.parts[name, BLOCKED] += away
-                self.add(Kind.WOKEN, thread)
+                add(Kind.WOKEN)
                 self.ns += 5
                 self.parts[name, RUN_DELAY] += 5
-                self.add(Kind.RUNS, thread)
+                add(Kind.RUNS)
             self.ns += run
             self.parts[name, part] += run
 
-    def function(self, name: str, thread: int, behind: PacketPlace, six: tuple[Act, ...]) -> None:
-        at = []
-        for part, act in zip(SIX, six, strict=True):
-            self.act(name, part, thread, act)
-            at.append(self.ns)
-            if len(at) == 2:
-                self.add(Kind.TAKEN, thread, entered=at[0])
-        self.add(Kind.ARRIVED, thread, behind, copied=at[2], returned=at[3], entered=at[4])
+    def call(self, name: str, part: str, thread: int, act: Act) -> None:
+        begin = self.cycles
+        self.act(name, part, thread, act)
+        direction = Direction.SENT if part == SEND else Direction.RECEIVED
+        passage = Passage(STAMP, begin, self.cycles, direction, thread)
+        self.passages.setdefault(name, []).append(passage)
+
+    @property
+    def cycles(self) -> int:
+        return (self.ns - CLOCK.begin[1]) * 3
+
+    @property
+    def functions(self) -> list[str]:
+        return [name for name in self.passages if name not in (SOURCE, SINK)]
+
+    @property
+    def latency(self) -> int:
+        return self.ns - CLOCK.ns(STAMP)
+
+    def account(self) -> Account:
+        return account(self.passages, self.functions, CLOCK, watched(self.events))
 
 
-def passed(way: list[tuple[Act, ...]]) -> tuple[Recording, Route, Counter[tuple[str, str]]]:
-    places = [PacketPlace(1, index) for index in range(len(way) + 1)]
-    stages = [FunctionStage(f"f{i}", 100 + i, places[i]) for i in range(len(way))]
-    model = Model(ns=CLOCK.ns(STAMP))
-    model.ns += 40
-    model.parts[SOURCE, SEND] = 40
-    model.add(Kind.ARRIVED, 0, places[0])
-    for stage, six, behind in zip(stages, way, places[1:], strict=True):
-        model.function(stage.name, stage.thread, behind, six)
-    model.ns += 30
-    model.parts[SINK, QUEUEING] = 30
-    cycles = (model.ns - CLOCK.begin[1]) * 3
-    model.add(Kind.CAME, 0, entered=cycles)
-    return Recording(model.events, CLOCK), Route(stages, places[-1], 1), model.parts
+def watched(events: list[Event], open_: int = 10**9) -> Watched:
+    ordered = sorted(events, key=lambda event: event.ns)
+    return Watched(ThreadStates(ordered), CLOCK.ns(STAMP) - 10, 10**9, open_)
 
 
-def latency(recording: Recording) -> int:
-    return recording.events[-1].ns - CLOCK.ns(STAMP)
+def passed(way: Way) -> Model:
+    source, functions, sink = way
+    model = Model()
+    model.act(SOURCE, QUEUEING, ENGINE, source[0])
+    model.call(SOURCE, SEND, ENGINE, source[1])
+    for at, (waits, receives, processes, sends) in enumerate(functions):
+        name, thread = f"f{at}", 100 + at
+        model.act(name, QUEUEING, thread, waits)
+        model.call(name, RECEIVE, thread, receives)
+        model.act(name, PROCESSING, thread, processes)
+        model.call(name, SEND, thread, sends)
+    model.act(SINK, QUEUEING, ENGINE + 1, sink[0])
+    model.call(SINK, RECEIVE, ENGINE + 1, sink[1])
+    return model
+
+
+def one_way(count: int = 1) -> Way:
+    ten = Act([10], [])
+    return (ten,) * 2, [(ten,) * 4] * count, (ten,) * 2
 
 
 @given(WAYS)
-def test_each_part_is_what_happened_and_all_are_the_latency(way: list[tuple[Act, ...]]) -> None:
-    recording, route, parts = passed(way)
-    found = account(recording, route)
+def test_each_part_is_what_happened_and_all_are_the_latency(way: Way) -> None:
+    model = passed(way)
+    found = model.account()
     assert found.left_out == Counter()
     (packet,) = found.packets
-    assert {key: ns for key, ns in packet.parts.items() if ns} == {**+parts}
-    assert packet.ns == latency(recording)
+    assert {key: ns for key, ns in packet.parts.items() if ns} == {**+model.parts}
+    assert packet.ns == model.latency
+    # One behind the other, without a gap.
+    ends = [CLOCK.ns(STAMP), *(span.end for span in packet.spans)]
+    assert [span.begin for span in packet.spans] == ends[:-1]
 
 
 @given(WAYS, st.data())
 def test_what_is_missing_leaves_the_packet_out_or_changes_no_sum(
-    way: list[tuple[Act, ...]], data: st.DataObject
+    way: Way, data: st.DataObject
 ) -> None:
-    recording, route, _ = passed(way)
-    lost = data.draw(st.integers(0, len(recording.events) - 1))
-    events = [event for at, event in enumerate(recording.events) if at != lost]
-    found = account(replace(recording, events=events), route)
+    model = passed(way)
+    everything = [(name, each) for name, all_ in model.passages.items() for each in all_]
+    lost = data.draw(st.integers(0, len(everything) + len(model.events) - 1))
+    if lost < len(everything):
+        name, passage = everything[lost]
+        model.passages[name].remove(passage)
+        assert not model.account().packets
+    else:
+        del model.events[lost - len(everything)]
+    found = model.account()
     assert len(found.packets) + found.left_out.total() == 1
-    if recording.events[lost].packet:
-        assert not found.packets
     for packet in found.packets:
-        assert packet.ns == latency(recording)
+        assert packet.ns == model.latency
 
 
-@given(WAYS, st.data())
-def test_calls_out_of_order_leave_the_packet_out(
-    way: list[tuple[Act, ...]], data: st.DataObject
-) -> None:
-    recording, route, _ = passed(way)
-    sent = [at for at, event in enumerate(recording.events) if event.copied]
-    at = data.draw(st.sampled_from(sent))
-    sent_at = recording.events[at]
-    early = (replace(sent_at, copied=1), replace(sent_at, returned=1), replace(sent_at, entered=1))
-    events = list(recording.events)
-    events[at] = data.draw(st.sampled_from(early))
-    found = account(replace(recording, events=events), route)
-    assert found.left_out == {"its calls are not in order": 1}
+@given(WAYS)
+def test_unwatched_threads_run_all_the_time(way: Way) -> None:
+    model = passed(way)
+    (packet,) = account(model.passages, model.functions, CLOCK, None).packets
+    assert packet.ns == model.latency
+    assert not {part for _, part in packet.parts} & {RUN_DELAY, BLOCKED}
 
 
-def one_way(count: int = 1) -> list[tuple[Act, ...]]:
-    return [(Act([10], []),) * 6] * count
+def test_times_out_of_order_leave_the_packet_out() -> None:
+    for name, at, begin, end in [
+        ("f0", 1, 1, 10**6),  # it was sent before it was received
+        ("f0", 0, 1, 2),  # it was received before it was sent
+        (SOURCE, 0, 1, 2),  # it was sent before it was due
+        (SINK, 0, 1, 2),
+    ]:
+        model = passed(one_way())
+        model.passages[name][at] = replace(model.passages[name][at], begin=begin, end=end)
+        assert model.account().left_out == {"its times are not in order": 1}, (name, at)
+
+
+def test_a_packet_that_another_thread_sends_is_left_out() -> None:
+    model = passed(one_way())
+    model.passages["f0"][1] = replace(model.passages["f0"][1], thread=77)
+    assert model.account().left_out == {"it was sent by another thread than received it": 1}
+
+
+def test_a_receive_call_that_waits_for_the_packet_has_it_from_its_arrival_on() -> None:
+    model = passed(one_way())
+    received = model.passages["f0"][0]
+    model.passages["f0"][0] = replace(received, begin=STAMP + 3)  # long before it came
+    (packet,) = model.account().packets
+    assert packet.parts["f0", RECEIVE] == 20
+    assert packet.parts["f0", QUEUEING] == 0
+    assert packet.ns == model.latency
+
+
+def test_a_receiver_on_another_cpu_may_have_it_before_the_send_call_returns() -> None:
+    model = passed(one_way())
+    sent = model.passages[SOURCE][0]
+    model.passages[SOURCE][0] = replace(sent, end=sent.end + 3 * 1000)
+    (packet,) = model.account().packets
+    # It came when the receive call began, at the latest.
+    assert packet.parts[SOURCE, SEND] == 10 + 10
+    assert packet.parts["f0", RECEIVE] == 10
+    assert packet.ns == model.latency
+
+
+def test_a_packet_must_pass_while_threads_are_watched() -> None:
+    model = passed(one_way())
+    for open_, packets in [(model.latency + 10, 1), (model.latency + 9, 0)]:
+        found = account(model.passages, model.functions, CLOCK, watched(model.events, open_))
+        assert len(found.packets) == packets
+    assert found.left_out == {"it took longer than its threads were watched": 1}
+    assert found.slow == [model.latency]
 
 
 def test_a_packet_that_waits_for_a_thread_off_its_cpu() -> None:
     """The first change says what the thread was at before."""
     asleep = (Kind.WOKEN, Kind.RUNS)
     for kinds, part in [((Kind.RUNS,), RUN_DELAY), (asleep, BLOCKED)]:
-        recording, route, _ = passed(one_way())
-        begin = recording.events[0].ns
-        changes = [Event(begin + 4 + at, 0, kind, 100, NOWHERE) for at, kind in enumerate(kinds)]
-        events = sorted([*recording.events, *changes], key=lambda event: event.ns)
-        (packet,) = account(replace(recording, events=events), route).packets
+        model = passed(one_way())
+        begin = CLOCK.ns(model.passages[SOURCE][0].end)
+        model.events += [Event(begin + 4 + at, kind, 100) for at, kind in enumerate(kinds)]
+        (packet,) = model.account().packets
         assert packet.parts["f0", part] == 4
         assert packet.parts["f0", QUEUEING] == 10 - 4 - (len(kinds) - 1)
-        assert packet.ns == latency(recording)
+        assert packet.ns == model.latency
 
 
 def test_a_thread_that_is_woken_before_it_sleeps_goes_on() -> None:
-    recording, route, parts = passed(one_way())
-    woken = Event(recording.events[0].ns + 3, 0, Kind.WOKEN, 100, NOWHERE)
-    events = sorted([*recording.events, woken], key=lambda event: event.ns)
-    (packet,) = account(replace(recording, events=events), route).packets
-    assert packet.parts["f0", QUEUEING] == parts["f0", QUEUEING]
+    model = passed(one_way())
+    model.events.append(Event(CLOCK.ns(model.passages[SOURCE][0].end) + 3, Kind.WOKEN, 100))
+    (packet,) = model.account().packets
+    assert packet.parts["f0", QUEUEING] == 10
 
 
 def test_other_threads_and_packets_do_not_matter() -> None:
-    recording, route, _ = passed(one_way(2))
-    (alone,) = account(recording, route).packets
-    middle = recording.events[1].ns
-    others = [
-        Event(middle, 0, Kind.SLEEPS, 999, NOWHERE),
-        Event(middle, STAMP + 1, Kind.ARRIVED, 0, route.stages[0].device),
-    ]
-    events = sorted([*recording.events, *others], key=lambda event: event.ns)
-    found = account(replace(recording, events=events, lost=3), route)
+    model = passed(one_way(2))
+    (alone,) = model.account().packets
+    model.events.append(Event(model.ns - 30, Kind.SLEEPS, 999))
+    model.passages["f0"].append(replace(model.passages["f0"][0], stamp=STAMP + 1))
+    found = model.account()
     assert found.packets == [alone]
-    assert found.left_out == {"did not come to the sink": 1}
-    assert found.lost_events == 3
-
-
-def test_one_that_is_seen_twice_is_left_out() -> None:
-    recording, route, _ = passed(one_way())
-    events = [*recording.events, recording.events[0]]
-    found = account(replace(recording, events=events), route)
-    assert found.left_out == {"seen twice at one place": 1}
-
-
-# ------------------------------------------------------------------ what the tracer wrote
-
-
-def written(recording: Recording) -> bytes:
-    head = {
-        "events": len(recording.events), "bytes": _EVENT.size, "lost": recording.lost,
-        "clocks": [recording.clock.begin, recording.clock.end],
-    }  # fmt: skip
-    rows = [
-        _EVENT.pack(
-            event.ns, event.packet, event.kind, event.thread, event.device.index,
-            event.device.namespace, event.entered, event.copied, event.returned,
-        )
-        for event in recording.events
-    ]  # fmt: skip
-    random.Random(1).shuffle(rows)
-    return json.dumps(head).encode() + b"\n" + b"".join(rows)
-
-
-def test_a_recording_is_read_in_order() -> None:
-    recording, route, _ = passed(one_way(3))
-    read = read_recording(written(recording))
-    assert account(read, route).packets == account(recording, route).packets
-
-
-@pytest.mark.parametrize("data", [b"", b"nothing\n", b'{"events": 1}\n'])
-def test_what_is_no_recording_is_told(data: bytes) -> None:
-    with pytest.raises(UnisError, match="wrote no recording"):
-        read_recording(data)
-
-
-def test_a_part_of_a_recording_is_told() -> None:
-    recording, _, _ = passed(one_way())
-    with pytest.raises(UnisError, match="both must be of one build"):
-        read_recording(written(recording)[:-1])
-
-
-def test_stamps_keep_their_last_digit() -> None:
-    clock = Clock((1 << 62, 1 << 61), ((1 << 62) + 3_000_000_000, (1 << 61) + 1_000_000_000))
-    assert clock.ns((1 << 62) + 9) == (1 << 61) + 3
+    assert sum(found.left_out.values()) == 1
 
 
 # ------------------------------------------------------------------ a typical packet
 
 
+def packet(**ns: int) -> Packet:
+    return Packet({("f", part): each for part, each in ns.items()}, [])
+
+
+def of(*packets: Packet) -> WindowParts:
+    return typical(Account([*packets]))
+
+
 def test_a_typical_packet_is_of_the_middle_fifth() -> None:
     latencies = [5, 1_000_000, 12, 10, 11, 13, 1, 2_000]
-    packets = [Packet({("f", QUEUEING): ns, ("f", SEND): 1}) for ns in latencies]
-    found = typical(packets)
-    assert found.parts == {("f", QUEUEING): (11 + 12) / 2, ("f", SEND): 1}
-    assert typical(packets[:1]).ns == 6
+    packets = [packet(queueing=ns, processing=1) for ns in latencies]
+    found = typical(Account(packets))
+    assert found.parts == {("f", QUEUEING): (11 + 12) / 2, ("f", PROCESSING): 1}
+    assert typical(Account(packets[:1])).ns == 6
 
 
-def test_what_a_second_set_of_probes_adds_the_first_one_had_added() -> None:
-    once = typical([Packet({("f", QUEUEING): 130, ("f", SEND): 20})])
-    twice = typical([Packet({("f", QUEUEING): 160, ("f", SEND): 20})])
-    assert without_probes(once, twice).parts == {("f", QUEUEING): 100, ("f", SEND): 20}
+def test_packets_that_took_too_long_are_slow_ones() -> None:
+    packets = [packet(queueing=ns) for ns in (1, 2, 3, 4, 5)]
+    assert typical(Account(packets)).ns == 3
+    assert typical(Account(packets, slow=[9, 8, 7, 6])).ns == 4.5
+    # Most took too long: the slowest of the others comes nearest.
+    assert typical(Account(packets, slow=[9] * 50)).ns == 5
 
 
-def test_parts_without_calls_are_divided_as_those_with_calls() -> None:
-    """The latter are of a chain that runs at half the speed."""
-    recording, route, parts = passed(one_way(2))
-    (whole,) = account(recording, route, calls=False).packets
-    (fine,) = account(recording, route).packets
-    assert whole.ns == fine.ns == latency(recording)
-    slow = WindowParts(parts={key: 2.0 * ns for key, ns in fine.parts.items()})
-    found = with_calls(typical([whole]), slow)
-    assert found.ns == whole.ns
-    assert found.parts["f0", QUEUEING] == parts["f0", QUEUEING]
-    assert found.parts["f1", RECEIVE] == parts["f1", RECEIVE] + parts["f1", GETTING]
-    assert found.parts["f1", SEND] == parts["f1", SEND]
-    assert [*place_parts("f0", [found]).parts] == [*PARTS]
+def test_a_part_that_few_packets_have_counts_for_all() -> None:
+    packets = [packet(queueing=10)] * 4 + [packet(queueing=4, processing=6)]
+    assert typical(Account([packets[-1]])).parts["f", PROCESSING] == 6
+    half = [packet(queueing=10)] * 2 + [packet(queueing=4, processing=6)] * 2
+    found = typical(Account(half * 5))
+    assert found.ns == 10
 
 
-@given(st.dictionaries(st.sampled_from([*SIX]), st.integers(-9, 99)), st.integers(-9, 99))
-def test_no_sum_changes_where_parts_are_divided(shares: dict[str, int], ns: int) -> None:
-    whole = WindowParts(parts={("f", WAITING): ns, ("f", HOLDING): 7, ("f", RUN_DELAY): 1})
-    calls = WindowParts(parts={("f", part): shares.get(part, 0) for part in SIX})
-    assert with_calls(whole, calls).ns == pytest.approx(whole.ns)
+def test_what_it_adds_to_look_twice_it_had_added_to_look_once() -> None:
+    pairs = [
+        (
+            typical(Account([packet(queueing=130 + noise)])),
+            typical(Account([packet(queueing=160 + noise)])),
+        )
+        for noise in (0, 500, -70)
+    ]
+    cost = cost_of_looking(pairs)
+    assert cost.parts == {("f", QUEUEING): 30}
+    assert without(pairs[0][0], cost).parts == {("f", QUEUEING): 100}
+
+
+def test_a_part_that_only_looking_made_is_taken_off_too() -> None:
+    once, twice = (
+        typical(Account([packet(queueing=5)])),
+        typical(Account([packet(queueing=5, processing=4)])),
+    )
+    cost = cost_of_looking([(once, twice)])
+    assert without(once, cost).ns == 5 - 4
+
+
+def test_copies_are_of_the_receive_call() -> None:
+    parts = WindowParts(parts={("f", RECEIVE): 100, ("f", SEND): 7, ("g", RECEIVE): 50})
+    found = with_copies(parts, {"f": 30})
+    assert found.parts["f", RECEIVE] == 70
+    assert found.parts["f", COPY] == 30
+    assert found.parts["g", RECEIVE] == 50
+    assert found.ns == parts.ns
+
+
+def test_what_is_of_the_kernel_is_told_as_such() -> None:
+    window = WindowParts(parts={("f", RUN_DELAY): 1, ("f", QUEUEING): 2, ("g", SEND): 3})
+    found = place_parts("f", [window, window])
+    assert {part: time.provider for part, time in found.parts.items()} == {
+        QUEUEING: "passages", RUN_DELAY: "tracepoints",
+    }  # fmt: skip

@@ -163,11 +163,11 @@ def test_short_places_beside_a_very_long_one_have_an_axis_of_their_own() -> None
 
 def test_each_provider_is_told_apart() -> None:
     found = found_parts(1)
-    assert "All are measured by: tracepoints." in parts_page(found)
-    found.functions[0].parts[COPY] = part_time(5).model_copy(update={"provider": "passages"})
+    assert "All are measured by: passages." in parts_page(found)
+    found.functions[0].parts[COPY] = part_time(5).model_copy(update={"provider": "tracepoints"})
     page = parts_page(found)
     assert "Measured by a: passages, b: tracepoints." in page
-    assert len(re.findall(r"<small>[^<]* a</small>", page)) == 1
+    assert len(re.findall(r"<small>[^<]* b</small>", page)) == 1
 
 
 @given(st.data())

@@ -7,9 +7,8 @@ import pytest
 from tests.python.planned import planned, small
 from tests.python.strategies import Data
 from unis.errors import UnisError
-from unis.parts import route
-from unis.parts.events import PacketPlace
-from unis.parts.route import check
+from unis.parts.accounting import SINK, SOURCE
+from unis.parts.route import check, route
 
 _PATH = ("ingress", "fw", "nat", "monitor", "egress")
 _MMSG = {"kind": "veth", "driver": "mmsg"}
@@ -19,35 +18,26 @@ def links(**more: object) -> list[Data]:
     return [{"from": a, "to": b, **more} for a, b in itertools.pairwise(_PATH)]
 
 
-def test_packets_pass_the_devices_of_functions_and_then_that_of_the_sink(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_packets_pass_the_functions_in_order_between_source_and_sink() -> None:
     plan = planned(small(links=links(**_MMSG), defaults={"cpu": 1, "namespace": "own"}))
-    seen: list[tuple[str, str | None]] = []
+    found = route(plan, {"monitor": 13, "fw": 11, "nat": 12}, 9)
+    assert found.functions == ["fw", "nat", "monitor"]
+    assert found.programs == {SOURCE: 9, SINK: 9, "fw": 11, "nat": 12, "monitor": 13}
+    assert found.copied_to == ["fw", "nat", "monitor"]
 
-    def place(device: str, namespace: str | None) -> PacketPlace:
-        seen.append((device, namespace))
-        return PacketPlace(1, len(seen))
 
-    monkeypatch.setattr(route, "_place", place)
-    found = route.route(plan, {"fw": 11, "nat": 12, "monitor": 13}, 9)
-    assert [(stage.name, stage.thread) for stage in found.stages] == [
-        ("fw", 11), ("nat", 12), ("monitor", 13),
-    ]  # fmt: skip
-    names = [name for name, _ in seen]
-    # The far end of each link, but of the last one: there the engine has end 0.
-    assert [name[-1] for name in names] == ["b", "b", "b", "a"]
-    assert len({name[:-1] for name in names}) == 4
-    assert [space for _, space in seen] == ["unis-x.fw", "unis-x.nat", "unis-x.monitor", None]
-    assert found.last == PacketPlace(1, 4)
-    assert found.engine == 9
+@pytest.mark.parametrize("kind", ["ring", "memif", "veth", "xdp", "bridge"])
+def test_the_kernel_copies_to_no_function_that_has_a_ring(kind: str) -> None:
+    plan = planned(small(links=links(kind=kind)))
+    assert route(plan, {"fw": 11, "nat": 12, "monitor": 13}, 9).copied_to == []
 
 
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        ({}, "is of kind ring; packets are followed on links of kind veth"),
-        ({"links": links(kind="veth")}, "fw reads its packets from a ring .net_af_packet0.*mmsg"),
+        ({"links": links(kind="ovs")}, "is of kind ovs, of whose program nobody tells"),
+        ({"functions": {name: {"program": "sh", "plugin": name != "nat"}
+                        for name in ("fw", "nat", "monitor")}}, "nat does not load the plug-in"),
         ({"chains": {"c": {"path": ["fw"], "match": [{"src_port": 1}]},
                      "d": {"path": ["nat", "monitor"]}}},
          "it has 2 chains"),
@@ -58,9 +48,6 @@ def test_what_cannot_be_followed_is_told(parts: Data, why: str) -> None:
         check(planned(small(**parts)))
 
 
-def test_a_function_that_came_into_the_file_after_the_start_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(route, "_place", lambda *_: PacketPlace(1, 1))
+def test_a_function_that_came_into_the_file_after_the_start_is_told() -> None:
     with pytest.raises(UnisError, match="nat is not in the run: the chain file has changed"):
-        route.route(planned(small(links=links(**_MMSG))), {"fw": 11, "monitor": 13}, 9)
+        route(planned(small(links=links(**_MMSG))), {"fw": 11, "monitor": 13}, 9)

@@ -4,6 +4,7 @@ import json
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -21,21 +22,21 @@ from unis.errors import UnisError
 from unis.measure.disturbance import Disturbance
 from unis.measure.summary import MachineSummary
 from unis.parts import profiler, tracer
-from unis.parts.accounting import COPY, PROCESSING, QUEUEING, SEND, FunctionStage, Route
-from unis.parts.events import PacketPlace
+from unis.parts.accounting import COPY, PROCESSING, QUEUEING, SEND
 from unis.parts.result import ChainParts, PartTime, PlaceParts, TracingCost
-from unis.parts.tracer import tracing
+from unis.parts.tracer import ThreadWatch, tracing
 from unis.runtime import planning
 from unis.runtime.state import RunState
 
-ROUTE = Route([FunctionStage("f", 12, PacketPlace(3, 4))], PacketPlace(5, 6), 7)
+WATCH = ThreadWatch([12, 13], delay=0.2, period=0.001, open=0.0005, longest=1.5)
 
 
 def chain_parts(residual: float, functions: int = 1) -> ChainParts:
-    time = PartTime(ns_per_packet=1234.0, interval=(1000, 2000), provider="tracepoints")
+    time = PartTime(ns_per_packet=1234.0, interval=(1000, 2000), provider="passages")
     return ChainParts(
         machine=MachineSummary(cpu_model="x", cpus=2, kernel="6", dpdk="22"),
-        chain="edge", policy="unis", load_kpps=10, most_kpps=20, one_in=64, rounds=2, window=0.5,
+        chain="edge", policy="unis", load_kpps=10, most_kpps=20, per_second=900, rounds=2,
+        window=0.5,
         functions=[
             PlaceParts(name=f"f{at}", parts={COPY: time, PROCESSING: time})
             for at in range(functions)
@@ -82,29 +83,30 @@ def a_tracer(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     program = folder / "tracer"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(built, "packet_tracer", lambda: program)
-    monkeypatch.setattr(built, "packet_trace_program", lambda: folder / "programs.o")
+    monkeypatch.setattr(built, "thread_tracer", lambda: program)
+    monkeypatch.setattr(built, "thread_trace_program", lambda: folder / "programs.o")
     yield folder
 
 
-def test_the_tracer_is_told_where_packets_pass(
+def test_the_tracer_is_told_whom_to_watch_and_when(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    head = '{"events": 0, "bytes": 56, "lost": 2, "clocks": [[1, 2], [3, 4]]}'
-    script = f"echo \"$*\" >{tmp_path}/words; echo ready; cat >/dev/null; echo '{head}'"
+    head = '{"events": 0, "bytes": 16, "lost": 2, "clocks": [[1, 2], [3, 4]], "copies": []}'
+    script = f"echo \"$*\" >{tmp_path}/words; echo ready 70 10; cat >/dev/null; echo '{head}'"
     with a_tracer(script, tmp_path, monkeypatch):
-        with tracing(ROUTE, 0xABC, 64, 1.5, sets=2) as found, pytest.raises(RuntimeError):
+        with tracing(replace(WATCH, sets=2, copies=True)) as found, pytest.raises(RuntimeError):
             found.recording()
+        assert (found.origin, found.period) == (70, 10)
         assert found.recording().lost == 2
     words = (tmp_path / "words").read_text().split()
     assert words[1:] == [
-        "--mark=abc", "--first=3:4", "--last=5:6", "--threads=12", "--engine=7", "--one-in=64",
-        "--seconds=1.5", "--sets=2",
+        "--delay=0.2", "--period=0.001", "--open=0.0005", "--sets=2", "--seconds=1.5",
+        "--threads=12,13", "--copies",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "script", ["echo no BTF >&2; exit 1", "echo ready; echo no BTF >&2; exit 1"]
+    "script", ["echo no BTF >&2; exit 1", "echo ready 70 10; echo no BTF >&2; exit 1"]
 )
 def test_what_a_tracer_says_of_its_failure_is_told(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,7 +114,7 @@ def test_what_a_tracer_says_of_its_failure_is_told(
     with (
         a_tracer(script, tmp_path, monkeypatch),
         pytest.raises(UnisError, match=r"^no BTF$"),
-        tracing(ROUTE, 1, 64, 1),
+        tracing(WATCH),
     ):
         pass
 
@@ -121,9 +123,9 @@ def test_an_error_meanwhile_ends_the_tracer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_tracer("echo ready; cat >/dev/null", tmp_path, monkeypatch),
+        a_tracer("echo ready 70 10; cat >/dev/null", tmp_path, monkeypatch),
         pytest.raises(KeyError),
-        tracing(ROUTE, 1, 64, 1),
+        tracing(WATCH),
     ):
         raise KeyError
 
@@ -133,9 +135,9 @@ def test_a_tracer_that_does_not_end_is_told_and_killed(
 ) -> None:
     monkeypatch.setattr(tracer, "_END_SECONDS", 0.1)
     with (
-        a_tracer("echo ready; exec sleep 60", tmp_path, monkeypatch),
-        pytest.raises(UnisError, match="unis-packet-trace does not end"),
-        tracing(ROUTE, 1, 64, 1),
+        a_tracer("echo ready 70 10; exec sleep 60", tmp_path, monkeypatch),
+        pytest.raises(UnisError, match="unis-thread-trace does not end"),
+        tracing(WATCH),
     ):
         pass
 

@@ -40,13 +40,13 @@ def chain(
     rounds: Annotated[
         int,
         typer.Option(
-            min=2, max=1000, help="Number of rounds: an untraced window, and four traced ones."
+            min=2, max=1000, help="Number of rounds: an untraced window, two traced ones."
         ),
     ] = 8,
     window: Annotated[float, between(0.05, 60, "Length of a measured window, seconds.")] = 0.5,
-    one_in: Annotated[
-        int, typer.Option(min=16, max=1_000_000, help="Follow one of this many packets.")
-    ] = 64,
+    per_second: Annotated[
+        float, between(1, 100_000, "Packets to follow a second, at most.")
+    ] = 1000,
     hot: Annotated[
         bool,
         typer.Option(
@@ -67,12 +67,12 @@ def chain(
 ) -> None:
     """Measure where the time of a packet goes, function by function.
 
-    Follows sampled packets through the kernel by BPF programs. What these cost is found by windows
-    in which each is attached twice, and taken off the parts. The latency that the parts must
-    explain is measured in the windows between, in which nothing is traced. What they do not explain
-    is the residual. Works for a chain without branches on links of kind veth with `driver: mmsg`.
-    Its part `copy` is not reliable yet. Sends more than the chain can take for some windows. Needs
-    root and a kernel with BTF. Exit code 1 if the parts do not explain the latency.
+    Plug-in and engine note when sampled packets are received and sent, and BPF programs tell what
+    threads do meanwhile. What this costs is found by windows in which all of it is done twice, and
+    taken off the parts. The latency that the parts must explain is measured in the windows between,
+    in which nobody looks. What the parts do not explain is the residual. Works for a chain without
+    branches on links of every kind but ovs. Sends more than the chain can take for some windows.
+    Needs root. Exit code 1 if the parts do not explain the latency.
 
     Below the table stands advice: what to change in the chain file, and what that gains by what was
     measured. With `--apply` a chain is brought up again to try it. The file stays as it is.
@@ -84,7 +84,9 @@ def chain(
     from unis.counted.beside import BesideSettings
     from unis.parts.profiler import PartsSettings
 
-    settings = PartsSettings(rounds, window, one_in, load, BesideSettings(hot, references, output))
+    settings = PartsSettings(
+        rounds, window, per_second, load, BesideSettings(hot, references, output)
+    )
     files = [writable(output / name) for name in ("profile.json", "profile.html")] if output else []
     is_file = target.endswith((".yaml", ".yml"))
     if apply and not is_file:
@@ -208,14 +210,18 @@ def print_parts(found: ChainParts) -> None:
     cost = found.tracing_cost
     print_line(
         f"traced {found.traced_latency_ns / 1e3:.1f} µs, explained "
-        f"{found.traced_explained_ns / 1e3:.1f} µs, of which probes {cost.ns_per_packet / 1e3:.1f} "
-        f"µs; tracing costs latency {cost.latency - 1:+.1%}, throughput {cost.throughput - 1:+.1%}"
+        f"{found.traced_explained_ns / 1e3:.1f} µs, of which looking "
+        f"{cost.ns_per_packet / 1e3:.1f} µs"
     )
-    print_line(f"{found.packets:,} packets followed, 1 in {found.one_in}")
+    print_line(
+        f"to follow packets costs latency {cost.latency - 1:+.1%}, throughput "
+        f"{cost.throughput - 1:+.1%}"
+    )
+    print_line(f"{found.packets:,} packets followed, {found.per_second:,.0f} a second")
     for why, count in found.left_out.items():
         print_line(f"left out: {count:,} packets, {why}")
     if found.lost_events:
-        warn(f"{found.lost_events:,} events were lost; follow fewer packets with --one-in")
+        warn(f"{found.lost_events:,} events were lost; follow fewer packets with --per-second")
     if found.counted:
         print_counted(found.counted)
     if found.hot:

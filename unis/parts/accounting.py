@@ -1,59 +1,48 @@
-"""The parts of the time of a packet on its way through a chain, from what was recorded of it.
+"""The parts of the time of a packet on its way through a chain, from what was noted of it.
 
 The parts of a packet add up to its latency, from its stamp until the sink takes it, because each
 part ends where the next begins. Whatever is missing of a packet leaves the packet out: it is
 counted, and nothing is guessed.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unis.parts.events import Clock, Event, Kind, PacketPlace, Recording
-from unis.parts.threads import ThreadStates
+from unis.parts.passages import Direction, Passage
+from unis.parts.threads import Clock, State, ThreadStates
 
 # Of a function. The first three are while a packet waits for it.
-QUEUEING = "queueing"  # the function is at other packets
-RUN_DELAY = "run delay"  # it has work and not the CPU
-BLOCKED = "blocked"  # it sleeps
+QUEUEING = "queueing"  # the function is at other packets; of the source: it sends late
+RUN_DELAY = "run delay"  # it has work and not the CPU, in whatever part
+BLOCKED = "blocked"  # it sleeps, likewise
 RECEIVE = "receive call"
-COPY = "copy"
+COPY = "copy"  # of the receive call
 PROCESSING = "processing"
 SEND = "send call"
 PARTS = (QUEUEING, RUN_DELAY, BLOCKED, RECEIVE, COPY, PROCESSING, SEND)
-# Where no calls were seen: while the thread runs, until its receive call takes the packet, and
-# after.
-WAITING = "waiting"
-HOLDING = "holding"
-# Of RECEIVE, what is before the call takes the packet.
-GETTING = "receive call, before the packet"
-SOURCE = "source"  # from the stamp until the packet arrives at the first function: its send call
-SINK = "sink"  # from the arrival on its device until it takes the packet: queueing
+SOURCE = "source"
+SINK = "sink"
+
+_PART_OF = {State.WAITING: RUN_DELAY, State.SLEEPING: BLOCKED}  # in whatever part
 
 
 @dataclass(frozen=True)
-class FunctionStage:
-    """A function of a chain."""
+class PartSpan:
+    """A part of one packet's time, ns of CLOCK_MONOTONIC."""
 
-    name: str
-    thread: int  # TID of the one that has the packets
-    device: PacketPlace  # on which its packets arrive
-
-
-@dataclass(frozen=True)
-class Route:
-    """A chain without branches, on kernel devices."""
-
-    stages: Sequence[FunctionStage]
-    last: PacketPlace  # on which the sink receives
-    engine: int  # PID of unisd, which has source and sink
+    place: str  # a function, SOURCE or SINK
+    part: str  # of PARTS
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet: ns of each part, by function, SOURCE or SINK, and part."""
+    """One packet: ns of each part, by place and part."""
 
     parts: Mapping[tuple[str, str], int]
+    spans: Sequence[PartSpan]  # in order of time
 
     @property
     def ns(self) -> int:
@@ -63,99 +52,141 @@ class Packet:
 
 @dataclass
 class Account:
-    """All packets of a recording."""
+    """All packets of a window."""
 
     packets: list[Packet] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)  # packets by why
-    lost_events: int = 0
+    # Of those that were left out because they took long, ns: they are among the slowest.
+    slow: list[int] = field(default_factory=list)
 
 
-def account(recording: Recording, route: Route, *, calls: bool = True) -> Account:
-    """What was recorded of each packet, as parts. `calls`: whether system calls were seen too."""
-    found = Account(lost_events=recording.lost)
-    threads = ThreadStates(recording.events)
-    events: dict[int, list[Event]] = defaultdict(list)
-    for event in recording.events:
-        if event.packet:
-            events[event.packet].append(event)
-    for stamp, seen in events.items():
-        packet = _packet(recording.clock, stamp, seen, route, threads, calls=calls)
-        if isinstance(packet, str):
+@dataclass(frozen=True)
+class Watched:
+    """When threads were watched: from the first period on, so long of each; ns."""
+
+    states: ThreadStates
+    origin: int
+    period: int
+    open: int
+
+    def covers(self, begin: int, end: int) -> bool:
+        """Whether of this time all changes are known."""
+        since = (begin - self.origin) % self.period
+        return self.open >= self.period or since + (end - begin) <= self.open
+
+
+@dataclass(frozen=True)
+class _Leg:
+    """What one thread does for a packet until a time; or what the packet waits for there."""
+
+    place: str
+    part: str
+    thread: int
+    end: int
+    runs_at_end: bool = True
+
+
+def account(
+    passages: Mapping[str, Sequence[Passage]],
+    functions: Sequence[str],
+    clock: Clock,
+    watched: Watched | None,
+) -> Account:
+    """`passages` are of SOURCE, SINK and each of `functions`, which are in the order of the chain.
+    Without `watched` threads count as if they ran all the time.
+    """
+    found = Account()
+    seen = {name: _by_stamp(all_) for name, all_ in passages.items()}
+    for stamp in sorted(set().union(*(each for each in seen.values()))):
+        packet = _packet(
+            stamp, {n: each.get(stamp, {}) for n, each in seen.items()}, functions, clock, watched
+        )
+        if isinstance(packet, int):
+            found.left_out["it took longer than its threads were watched"] += 1
+            found.slow.append(packet)
+        elif isinstance(packet, str):
             found.left_out[packet] += 1
         else:
             found.packets.append(packet)
     return found
 
 
+_Seen = dict[Direction, Passage]
+
+
+def _by_stamp(passages: Sequence[Passage]) -> Mapping[int, _Seen]:
+    found: dict[int, _Seen] = {}
+    for passage in passages:
+        # Of two ports of a function the first one is meant: it takes a packet once.
+        found.setdefault(passage.stamp, {}).setdefault(passage.direction, passage)
+    return found
+
+
 def _packet(
-    clock: Clock,
     stamp: int,
-    seen: Sequence[Event],
-    route: Route,
-    threads: ThreadStates,
-    *,
-    calls: bool,
-) -> Packet | str:
-    """Its parts, or why it has none."""
-    arrivals = {event.device: event for event in seen if event.kind is Kind.ARRIVED}
-    came = [event for event in seen if event.kind is Kind.CAME]
-    takes = {event.thread: event for event in seen if event.kind is Kind.TAKEN}
-    if len(arrivals) + len(takes) + len(came) < len(seen) or len(came) > 1:
-        return "seen twice at one place"
-    devices = [*(stage.device for stage in route.stages), route.last]
-    if not came:
-        return "did not come to the sink"
-    if any(device not in arrivals for device in devices):
-        return "an arrival is missing"
-    entry, first = clock.ns(stamp), arrivals[devices[0]].ns
-    last, end = arrivals[devices[-1]].ns, clock.ns(came[0].entered)
-    if entry > first or last > end:
-        return "its clocks do not agree"
-    parts = {(SOURCE, SEND): first - entry, (SINK, QUEUEING): end - last}
-    for stage, device in zip(route.stages, devices[1:], strict=True):
-        at = arrivals[stage.device].ns
-        ends = _ends(at, takes.get(stage.thread), arrivals[device], stage.thread, calls=calls)
-        of_stage = ends if isinstance(ends, str) else _stage(at, ends, stage.thread, threads)
-        if isinstance(of_stage, str):
-            return of_stage
-        parts |= {(stage.name, part): ns for part, ns in of_stage.items()}
-    return Packet(parts)
-
-
-def _ends(
-    arrival: int, taken: Event | None, sent: Event, tid: int, *, calls: bool
-) -> tuple[tuple[str, int], ...] | str:
-    """What the thread does for a packet when it runs, and until when, in the order of time."""
-    if taken is None:
-        return "its receive call was not seen"
-    if sent.thread != tid:
-        return "it was sent by another thread"
-    if not calls:
-        return (WAITING, taken.ns), (HOLDING, sent.ns)
-    return (
-        (QUEUEING, max(arrival, taken.entered)),
-        (GETTING, taken.ns),
-        (COPY, sent.copied),
-        (RECEIVE, sent.returned),
-        (PROCESSING, sent.entered),
-        (SEND, sent.ns),
-    )
-
-
-def _stage(
-    arrival: int, ends: Sequence[tuple[str, int]], tid: int, threads: ThreadStates
-) -> dict[str, int] | str:
-    """From its arrival at a function until it arrives behind it."""
-    parts = dict.fromkeys([part for part, _ in ends], 0) | {RUN_DELAY: 0, BLOCKED: 0}
-    at = arrival
-    for part, end in ends:
-        if end < at:
-            return "its calls are not in order"
-        times = threads.times(tid, at, end)
-        if times is None:
+    seen: Mapping[str, _Seen],
+    functions: Sequence[str],
+    clock: Clock,
+    watched: Watched | None,
+) -> Packet | str | int:
+    """Its parts; or why it has none: if it took too long, how long, ns."""
+    needed = [(SOURCE, Direction.SENT), (SINK, Direction.RECEIVED)]
+    needed += [(name, direction) for name in functions for direction in Direction]
+    if any(direction not in seen[name] for name, direction in needed):
+        return "it was not seen at each place: it was lost, or another was sampled there"
+    for name in functions:
+        if seen[name][Direction.RECEIVED].thread != seen[name][Direction.SENT].thread:
+            return "it was sent by another thread than received it"
+    at, end = clock.ns(stamp), clock.ns(seen[SINK][Direction.RECEIVED].end)
+    if watched and not watched.covers(at, end):
+        return end - at
+    spans: list[PartSpan] = []
+    for leg in _legs(seen, functions, clock):
+        if leg.end < at:
+            if leg.part == QUEUEING and leg.place != SOURCE:
+                continue  # the receive call had begun before the packet came
+            return "its times are not in order"
+        split = _split(leg, at, watched)
+        if split is None:
             return "a change of its thread is missing"
-        parts[part] += times.running
-        parts[RUN_DELAY] += times.waiting
-        parts[BLOCKED] += times.sleeping
-        at = end
-    return parts
+        spans += split
+        at = leg.end
+    if at != end:
+        return "its times are not in order"
+    return Packet(_sums(spans), spans)
+
+
+def _legs(seen: Mapping[str, _Seen], functions: Sequence[str], clock: Clock) -> Iterator[_Leg]:
+    sent = seen[SOURCE][Direction.SENT]
+    yield _Leg(SOURCE, QUEUEING, sent.thread, clock.ns(sent.begin))
+    before = SOURCE
+    for name in [*functions, SINK]:
+        received = seen[name][Direction.RECEIVED]
+        # A receiver on another CPU may have the packet before the send call returns: then it came
+        # while the receive call was under way.
+        early = received.end < sent.end
+        arrival = max(sent.begin, received.begin) if early else sent.end
+        yield _Leg(before, SEND, sent.thread, clock.ns(arrival), runs_at_end=not early)
+        yield _Leg(name, QUEUEING, received.thread, clock.ns(received.begin))
+        yield _Leg(name, RECEIVE, received.thread, clock.ns(received.end))
+        if name != SINK:
+            sent = seen[name][Direction.SENT]
+            yield _Leg(name, PROCESSING, sent.thread, clock.ns(sent.begin))
+        before = name
+
+
+def _split(leg: _Leg, begin: int, watched: Watched | None) -> list[PartSpan] | None:
+    """By what its thread did; None: this is not known."""
+    if watched is None:
+        return [PartSpan(leg.place, leg.part, begin, leg.end)]
+    states = watched.states.between(leg.thread, begin, leg.end, runs_at_end=leg.runs_at_end)
+    if states is None:
+        return None
+    return [PartSpan(leg.place, _PART_OF.get(state, leg.part), a, b) for state, a, b in states]
+
+
+def _sums(spans: Sequence[PartSpan]) -> Mapping[tuple[str, str], int]:
+    sums: Counter[tuple[str, str]] = Counter()
+    for span in spans:
+        sums[span.place, span.part] += span.end - span.begin
+    return sums

@@ -2,8 +2,9 @@
 nothing is traced.
 """
 
+import functools
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unis.counted.beside import Beside, BesideSettings
@@ -15,28 +16,39 @@ from unis.measure.disturbance import Disturbance
 from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm, Offered, Span, measure
-from unis.parts.accounting import SINK, SOURCE, Account, account
+from unis.parts.accounting import SINK, SOURCE, Account, Packet, Watched, account
+from unis.parts.passages import KEPT, PassageLog, Sampling, noting, passage_logs
 from unis.parts.result import (
     ChainParts,
     TracingCost,
+    WaySpan,
     WindowParts,
+    cost_of_looking,
     place_parts,
     together,
     typical,
-    with_calls,
-    without_probes,
+    with_copies,
+    without,
 )
 from unis.parts.route import route
-from unis.parts.tracer import tracing
+from unis.parts.threads import Copies, ThreadStates
+from unis.parts.tracer import ThreadWatch, tracing
 from unis.plan.model import Plan
 from unis.v1 import engine_pb2 as pb
 
 _OVERLOAD_PPS = 5e6  # more than passes on kernel devices
 _PROBES = 3  # windows that say what passes at most
 _SETTLE = 0.15  # seconds
-# Windows of a round beside the untraced one: whether system calls are seen, and sets of probes.
-_TRACED = ((False, 1), (False, 2), (True, 1), (True, 2))
+_EVER = 1 << 62  # cycles of a period that does not end
 _SLACK = 20.0  # seconds beyond which a tracer ends by itself
+# Threads are watched for so many median latencies from when a packet was due. To watch them costs:
+# so the next is followed so many after it, if that leaves enough packets.
+_WATCHED = 4.0
+_APART = 5.0
+_MARGIN = 100e-6  # seconds
+_MOST_SLOW = 0.25  # share of the packets of a window that may take longer
+_LEAST = 200  # packets of a window
+_KEPT = KEPT // 4  # packets of a window of which each program keeps all passages
 
 
 @dataclass(frozen=True)
@@ -45,44 +57,50 @@ class PartsSettings:
 
     rounds: int
     window: float  # seconds
-    one_in: int
+    per_second: float  # packets to follow, at most
     load: float  # share of what passes at most
     beside: BesideSettings = field(default_factory=BesideSettings)
 
 
 @dataclass(frozen=True)
-class _Traced:
+class _SamplingRate:
+    """Seconds: of each period the first packet is followed, and threads are watched at first."""
+
+    period: float
+    open: float
+
+    @classmethod
+    def of(cls, settings: PartsSettings, latency: float) -> "_SamplingRate":
+        """`latency` of a typical packet, seconds."""
+        shortest = max(1 / settings.per_second, settings.window / _KEPT)
+        longest = max(shortest, settings.window / _LEAST)
+        period = min(max(shortest, _APART * latency), longest)
+        return cls(period, min(period, _WATCHED * latency + _MARGIN))
+
+    def lacks(self, found: Account) -> bool:
+        """Whether too many packets took longer."""
+        return self.open < self.period and len(found.slow) > _MOST_SLOW * (
+            len(found.slow) + len(found.packets)
+        )
+
+
+@dataclass(frozen=True)
+class _Followed:
     reply: pb.MeasureReply
     account: Account
-    parts: WindowParts
+    lost: int  # events of threads
+
+    @functools.cached_property
+    def parts(self) -> WindowParts:
+        return typical(self.account)
 
 
 @dataclass(frozen=True)
 class _Round:
     plain: pb.MeasureReply
-    traced: dict[tuple[bool, int], _Traced]  # by whether calls were seen, and sets of probes
-
-    @property
-    def once(self) -> _Traced:
-        return self.traced[False, 1]
-
-    @property
-    def probes_ns(self) -> float:
-        """What they cost, those of calls left out."""
-        return self.traced[False, 2].parts.ns - self.once.parts.ns
-
-    @property
-    def parts(self) -> WindowParts:
-        whole, calls = (
-            without_probes(self.traced[seen, 1].parts, self.traced[seen, 2].parts)
-            for seen in (False, True)
-        )
-        return with_calls(whole, calls)
-
-    @property
-    def residual(self) -> float:
-        latency = _median_ns(self.plain)
-        return (latency - self.parts.ns) / latency
+    once: _Followed
+    twice: _Followed  # all that follows packets was done twice
+    copies: Mapping[str, float]  # ns a packet, by function
 
 
 class PartsProfiler:
@@ -113,18 +131,31 @@ class PartsProfiler:
         # That of the run, which may have been started with another one than its file has.
         chosen = stats.controller
         self._controller = names.controller_name(chosen) if chosen else plan.controller
-        threads = {function.name: function.tid for function in stats.functions}
-        self._route = route(plan, threads, engine)
+        self._route = route(plan, {each.name: each.pid for each in stats.functions}, engine)
+        self._logs: Mapping[str, PassageLog] = {}
+        self._missing: list[str] = []
+        self._watches = True  # threads
+        self._copied_to = self._route.copied_to
+        self._sampled = _SamplingRate.of(settings, 0)
         self._beside = Beside(plan, client, settings.beside, report)
 
     def profile(self) -> ChainParts:
-        """UnisError: nothing came through, or it cannot be traced."""
+        """UnisError: nothing came through, or it cannot be followed."""
+        with passage_logs(self._route.programs) as logs:
+            self._logs = logs
+            return self._profile()
+
+    def _profile(self) -> ChainParts:
         most = self._most_pps()
         pps = self._settings.load * most
         self._client.settle()  # what the overload left behind
+        self._sampled = _SamplingRate.of(self._settings, self._latency(pps))
         self._report(
-            f"{most / 1e3:,.1f} kpps pass at most; packets are followed at {pps / 1e3:,.1f}"
+            f"{most / 1e3:,.1f} kpps pass at most; "
+            f"{1 / self._sampled.period:,.0f} packets a second "
+            f"are followed at {pps / 1e3:,.1f} kpps"
         )
+        self._try_tracers()
         rounds = [self._round(pps, at) for at in range(self._settings.rounds)]
         self._beside.own_windows(lambda: self._window(pps), self._settings.rounds)
         cost = self._cost(rounds)
@@ -138,24 +169,72 @@ class PartsProfiler:
         span = Span(_SETTLE, self._settings.window)
         return measure(self._client, arm, span, self._controller)
 
-    def _traced(
-        self, pps: float, sets: int = 1, *, calls: bool = False
-    ) -> tuple[pb.MeasureReply, Account]:
-        longest = _SETTLE + self._settings.window + _SLACK
-        one_in = self._settings.one_in
-        with tracing(self._route, self._mark, one_in, longest, sets, calls=calls) as traced:
-            reply = self._window(pps)
-        return reply, account(traced.recording(), self._route, calls=calls)
+    def _latency(self, pps: float) -> float:
+        """Seconds. Afterwards the threads that have packets are known: each has noted one."""
+        with noting(self._logs, Sampling(self._mark, 1, _EVER), 1):
+            return _median_ns(self._window(pps)) / 1e9
 
-    def _followed(self, pps: float, sets: int, *, calls: bool) -> _Traced:
-        reply, found = self._traced(pps, sets, calls=calls)
+    def _watch(self, sets: int, *, copies: bool = False) -> ThreadWatch:
+        threads = {tid for log in self._logs.values() for tid in log.threads}
+        return ThreadWatch(
+            threads=sorted(threads) if self._watches or copies else [],
+            delay=_SETTLE,
+            period=self._sampled.period,
+            open=self._sampled.open,
+            longest=_SETTLE + self._settings.window + _SLACK,
+            copies=copies,
+            sets=sets,
+        )
+
+    def _try_tracers(self) -> None:
+        """What the kernel does not tell is said, and all else works."""
+        for copies, what in [
+            (False, "run delay and blocked"),
+            (True, "copy"),
+        ]:
+            if copies and not self._copied_to:
+                continue
+            try:
+                with tracing(self._watch(1, copies=copies)):
+                    pass
+            except UnisError as error:
+                self._missing.append(f"{what}, which the other parts contain: {error}")
+                if copies:
+                    self._copied_to = ()
+                else:
+                    self._watches = False
+
+    def _traced(self, pps: float, sets: int) -> tuple[pb.MeasureReply, Account, int]:
+        watch = self._watch(sets)
+        with tracing(watch) as traced:
+            sampling = Sampling(self._mark, traced.origin, traced.period)
+            with noting(self._logs, sampling, sets) as noted:
+                reply = self._window(pps)
+        recording = traced.recording()
+        clock = recording.clock
+        watched = Watched(
+            ThreadStates(recording.events),
+            clock.ns(traced.origin),
+            clock.ns(traced.origin + traced.period) - clock.ns(traced.origin),
+            round(self._sampled.open * 1e9),
+        )
+        found = account(
+            noted.passages, self._route.functions, clock, watched if watch.threads else None
+        )
+        return reply, found, recording.lost
+
+    def _followed(self, pps: float, sets: int) -> _Followed:
+        reply, found, lost = self._traced(pps, sets)
+        while self._sampled.lacks(found):
+            self._sampled = _SamplingRate.of(self._settings, 2 * self._sampled.open / _WATCHED)
+            reply, found, lost = self._traced(pps, sets)
         if not found.packets:
             why = ", ".join(f"{count} {reason}" for reason, count in found.left_out.most_common())
             raise UnisError(
                 f"no packet could be followed from end to end ({why or 'none was seen'})",
                 bad_input=False,
             )
-        return _Traced(reply, found, typical(found.packets))
+        return _Followed(reply, found, lost)
 
     def _most_pps(self) -> float:
         found = [_pps(self._window(_OVERLOAD_PPS)) for _ in range(_PROBES)]
@@ -164,30 +243,50 @@ class PartsProfiler:
         return most
 
     def _round(self, pps: float, at: int) -> _Round:
-        """Each of the five is first in turn."""
+        """Each of the three is first in turn."""
         plain: pb.MeasureReply | None = None
-        traced: dict[tuple[bool, int], _Traced] = {}
-        for turn in range(len(_TRACED) + 1):
-            number = (at + turn) % (len(_TRACED) + 1)
-            if number < len(_TRACED):
-                calls, sets = _TRACED[number]
-                traced[calls, sets] = self._followed(pps, sets, calls=calls)
+        followed: dict[int, _Followed] = {}
+        for turn in range(3):
+            if sets := (at + turn) % 3:
+                followed[sets] = self._followed(pps, sets)
             else:
                 with self._beside.counting():
                     plain = self._window(pps)
         if plain is None:
             raise RuntimeError("a round has an untraced window")
-        return _Round(plain, traced)
+        return _Round(plain, followed[1], followed[2], self._copies(pps))
+
+    def _copies(self, pps: float) -> Mapping[str, float]:
+        """In windows of their own: to see each packet copied costs more than to follow a few."""
+        if not self._copied_to:
+            return {}
+        once, twice = (self._copies_of(pps, sets) for sets in (1, 2))
+        return {
+            name: max(0.0, 2 * once[name] - twice[name])
+            for name in self._copied_to
+            if name in once and name in twice
+        }
+
+    def _copies_of(self, pps: float, sets: int) -> Mapping[str, float]:
+        with tracing(self._watch(sets, copies=True)) as traced:
+            self._window(pps)
+        told = traced.recording().copies
+        found = {}
+        for name in self._copied_to:
+            threads = [told.get(tid, Copies(0, 0)) for tid in self._logs[name].threads]
+            if packets := sum(each.packets for each in threads):
+                found[name] = sum(each.ns for each in threads) / packets
+        return found
 
     def _cost(self, rounds: list[_Round]) -> TracingCost:
         ratios = []
         for _ in range(_PROBES):
             plain = self._window(_OVERLOAD_PPS)
-            traced, _ = self._traced(_OVERLOAD_PPS)
+            traced, _, _ = self._traced(_OVERLOAD_PPS, 1)
             ratios.append(_pps(traced) / (_pps(plain) or 1))
         self._client.settle()
         latencies = [_median_ns(each.once.reply) / _median_ns(each.plain) for each in rounds]
-        costs = [each.probes_ns for each in rounds]
+        costs = [each.twice.parts.ns - each.once.parts.ns for each in rounds]
         return TracingCost(
             latency=statistics.median(latencies),
             throughput=statistics.median(ratios),
@@ -199,18 +298,22 @@ class PartsProfiler:
     def _result(
         self, rounds: list[_Round], pps: float, most: float, cost: TracingCost
     ) -> ChainParts:
-        windows = [each.parts for each in rounds]
-        functions = [place_parts(stage.name, windows) for stage in self._route.stages]
+        looking = cost_of_looking([(each.once.parts, each.twice.parts) for each in rounds])
+        windows = [with_copies(without(each.once.parts, looking), each.copies) for each in rounds]
+        functions = [place_parts(name, windows) for name in self._route.functions]
         edges = [place_parts(SOURCE, windows), place_parts(SINK, windows)]
-        residuals = [each.residual for each in rounds]
-        accounts = [traced.account for each in rounds for traced in each.traced.values()]
+        residuals = [
+            (_median_ns(each.plain) - parts.ns) / _median_ns(each.plain)
+            for each, parts in zip(rounds, windows, strict=True)
+        ]
+        followed = [one for each in rounds for one in (each.once, each.twice)]
         return ChainParts(
             machine=MachineSummary.this(self._cpus),
             chain=self._plan.chains[0].name,
             policy=self._policy,
             load_kpps=pps / 1e3,
             most_kpps=most / 1e3,
-            one_in=self._settings.one_in,
+            per_second=1 / self._sampled.period,
             rounds=len(rounds),
             window=self._settings.window,
             functions=functions,
@@ -222,14 +325,28 @@ class PartsProfiler:
             residual=statistics.median(residuals),
             residual_interval=interval(residuals),
             tracing_cost=cost,
-            packets=sum(len(each.packets) for each in accounts),
-            left_out=together(each.left_out for each in accounts),
-            lost_events=sum(each.lost_events for each in accounts),
+            packets=sum(len(each.account.packets) for each in followed),
+            left_out=together(each.account.left_out for each in followed),
+            lost_events=sum(each.lost for each in followed),
             disturbed=Disturbance.of([each.plain for each in rounds]),
             counted=self._beside.counted(),
             hot=self._beside.hot,
-            missing=self._beside.missing,
+            missing=[*self._missing, *self._beside.missing],
+            way=_way(rounds[-1].once.account.packets),
         )
+
+
+def _way(packets: Sequence[Packet]) -> list[WaySpan]:
+    """That of the one whose latency is the median."""
+    packet = sorted(packets, key=lambda each: each.ns)[len(packets) // 2]
+    begin = packet.spans[0].begin
+    return [
+        WaySpan(
+            place=span.place, part=span.part, begin_ns=span.begin - begin, end_ns=span.end - begin
+        )
+        for span in packet.spans
+        if span.end > span.begin
+    ]
 
 
 def _pps(reply: pb.MeasureReply) -> float:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel
@@ -12,24 +12,15 @@ from unis.counted.result import Counted
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
-from unis.parts.accounting import (
-    COPY,
-    GETTING,
-    HOLDING,
-    PARTS,
-    PROCESSING,
-    QUEUEING,
-    RECEIVE,
-    SEND,
-    WAITING,
-    Packet,
-)
+from unis.parts.accounting import BLOCKED, COPY, PARTS, RECEIVE, RUN_DELAY, Account
 from unis.parts.advised import Advice, ChainUse, Trial
 
 _FEW, _MOST_OF_FEW, _MOST = 4, 0.15, 0.25  # functions, and what a residual may be
 
-# Times of tracepoints, less what the probes cost: what a part grew by where each was there twice.
-Provider = Literal["tracepoints"]
+# Passages: what plug-in and engine noted of packets (parts/passages.py). Tracepoints: what the
+# kernel told of threads and copies. Of either, less what the looking costs.
+Provider = Literal["passages", "tracepoints"]
+_OF_KERNEL = (RUN_DELAY, BLOCKED, COPY)
 
 
 class PartTime(BaseModel):
@@ -66,7 +57,7 @@ class TracingCost(BaseModel):
 
     latency: float  # ratio of median latencies at the load of the profile
     throughput: float  # ratio of what passes at most
-    ns_per_packet: float  # that the probes cost: with each attached twice, less with each once
+    ns_per_packet: float  # that it costs a packet: with all done twice, less with all done once
 
 
 class ChainParts(BaseModel):
@@ -77,15 +68,15 @@ class ChainParts(BaseModel):
     policy: str
     load_kpps: float
     most_kpps: float  # that passed untraced
-    one_in: int  # packets of which one was followed
+    per_second: float  # packets that were followed
     rounds: int
     window: float  # seconds
     functions: list[PlaceParts]
     edges: list[PlaceParts]
     median_latency_ns: float  # of all packets of windows in which nothing was traced
-    traced_latency_ns: float  # of all packets of windows in which each probe was attached once
+    traced_latency_ns: float  # of all packets of windows in which packets were followed
     explained_ns: float  # all parts
-    traced_explained_ns: float  # likewise, with what the probes cost
+    traced_explained_ns: float  # likewise, with what it costs to follow packets
     residual: float  # (median latency - explained) / median latency; median over the rounds
     residual_interval: tuple[float, float]
     tracing_cost: TracingCost
@@ -125,59 +116,69 @@ class WindowParts(BaseModel):
         return sum(self.parts.values())
 
 
-def typical(packets: Sequence[Packet]) -> WindowParts:
+def typical(found: Account) -> WindowParts:
     """Means over the middle fifth of the packets by latency: they add up to about the median, which
-    medians of parts do not. Of at least one packet.
+    medians of parts do not. Of at least one packet. Those that took too long count, as slow ones.
     """
-    ordered = sorted(packets, key=lambda packet: packet.ns)
-    left_out = 2 * len(ordered) // 5
-    middle = ordered[left_out : len(ordered) - left_out]
+    ordered = sorted(found.packets, key=lambda packet: packet.ns)
+    latencies = sorted([*(packet.ns for packet in ordered), *found.slow])
+    left_out = 2 * len(latencies) // 5
+    slowest = latencies[len(latencies) - left_out - 1]
+    middle = [each for each in ordered if latencies[left_out] <= each.ns <= slowest] or ordered[-1:]
+    sums: Counter[tuple[str, str]] = Counter()
+    for packet in middle:
+        sums.update(packet.parts)
+    return WindowParts(parts={key: ns / len(middle) for key, ns in sums.items()})
+
+
+def cost_of_looking(pairs: Sequence[tuple[WindowParts, WindowParts]]) -> WindowParts:
+    """What each part is longer by because packets are followed. Of each pair in the second window
+    all that follows them was done twice: it makes each part longer by what doing it once did.
+    """
+    keys = {key for pair in pairs for window in pair for key in window.parts}
     return WindowParts(
         parts={
-            key: statistics.fmean(packet.parts[key] for packet in middle) for key in middle[0].parts
+            key: statistics.median(
+                twice.parts.get(key, 0) - once.parts.get(key, 0) for once, twice in pairs
+            )
+            for key in keys
         }
     )
 
 
-def without_probes(once: WindowParts, twice: WindowParts) -> WindowParts:
-    """What the parts would be without probes: with a second set of them each part grows by what
-    the first set cost it.
-    """
-    return WindowParts(parts={key: 2 * ns - twice.parts[key] for key, ns in once.parts.items()})
+def without(parts: WindowParts, cost: WindowParts) -> WindowParts:
+    """The parts as they would be if nobody looked."""
+    keys = {*parts.parts, *cost.parts}
+    return WindowParts(
+        parts={key: parts.parts.get(key, 0) - cost.parts.get(key, 0) for key in keys}
+    )
 
 
-def with_calls(whole: WindowParts, calls: WindowParts) -> WindowParts:
-    """The parts of `whole`, of windows in which no calls were seen, divided as in `calls`, of
-    windows in which they were. To see them slows the chain, so only their shares are used.
-    """
-    parts: dict[tuple[str, str], float] = {}
-    for (name, part), ns in whole.parts.items():
-        if part not in (WAITING, HOLDING):
-            parts[name, part] = ns
-            continue
-        inner = (QUEUEING, GETTING) if part == WAITING else (COPY, RECEIVE, PROCESSING, SEND)
-        weights = [max(0.0, calls.parts[name, each]) for each in inner]
-        for each, weight in zip(inner, weights, strict=True):
-            key = (name, RECEIVE if each == GETTING else each)
-            parts[key] = parts.get(key, 0) + ns * weight / (sum(weights) or 1)
-        if not sum(weights):
-            parts[name, inner[0]] += ns
-    return WindowParts(parts=parts)
+def with_copies(parts: WindowParts, copies: Mapping[str, float]) -> WindowParts:
+    """Of the receive calls of functions, what the kernel copies: ns a packet, by function."""
+    found = dict(parts.parts)
+    for name, ns in copies.items():
+        found[name, COPY] = ns
+        found[name, RECEIVE] -= ns
+    return WindowParts(parts=found)
 
 
 def place_parts(name: str, windows: Sequence[WindowParts]) -> PlaceParts:
     """Of windows, at least one."""
-    parts = [part for part in PARTS if (name, part) in windows[0].parts]
+    parts = [part for part in PARTS if any((name, part) in window.parts for window in windows)]
     return PlaceParts(
-        name=name, parts={part: _time([w.parts[name, part] for w in windows]) for part in parts}
+        name=name,
+        parts={
+            part: _time(part, [w.parts.get((name, part), 0) for w in windows]) for part in parts
+        },
     )
 
 
-def _time(values: Sequence[float]) -> PartTime:
+def _time(part: str, values: Sequence[float]) -> PartTime:
     return PartTime(
         ns_per_packet=statistics.median(values),
         interval=interval(values),
-        provider="tracepoints",
+        provider="tracepoints" if part in _OF_KERNEL else "passages",
     )
 
 

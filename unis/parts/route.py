@@ -1,17 +1,23 @@
-"""Where the packets of a run pass: devices and threads, as the tracer has them."""
+"""Where the packets of a run pass, and who tells of them."""
 
-import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from unis.errors import UnisError
-from unis.links import namespaces
-from unis.links.veth import details_of
-from unis.parts.accounting import FunctionStage, Route
-from unis.parts.events import PacketPlace
-from unis.plan.model import ChainPlan, Plan
+from unis.parts.accounting import SINK, SOURCE
+from unis.plan.model import ChainPlan, FunctionPlan, Plan
 
-_KINDS = ("veth",)
-_DRIVER = "net_mmsg"
+_FORWARDS = ("ovs",)  # kinds of link of which a program takes and sends each packet
+_CALLS = "net_mmsg"  # the driver to whose programs the kernel copies packets in a system call
+
+
+@dataclass(frozen=True)
+class Route:
+    """A chain without branches."""
+
+    functions: Sequence[str]  # in order
+    programs: Mapping[str, int]  # PIDs, of each function, SOURCE and SINK
+    copied_to: Sequence[str]  # functions to which the kernel copies packets
 
 
 def check(plan: Plan) -> ChainPlan:
@@ -26,45 +32,33 @@ def check(plan: Plan) -> ChainPlan:
     if plan.traffic.source.kind != "synthetic":
         raise _refused("only packets of a synthetic source carry the time of their entry")
     for link in plan.links:
-        if link.kind not in _KINDS:
+        if link.kind in _FORWARDS:
             raise _refused(
-                f"link {link.name} is of kind {link.kind}; packets are followed on links of kind "
-                f"{' or '.join(_KINDS)}"
+                f"link {link.name} is of kind {link.kind}, of whose program nobody tells when it "
+                "has a packet; use another kind"
             )
-    for function in plan.functions:
-        for port in function.ports:
-            if not port.device.startswith(_DRIVER):
-                raise _refused(
-                    f"{function.name} reads its packets from a ring ({port.device_name}), where "
-                    "the kernel does not see when; state `driver: mmsg` for the link"
-                )
+    for hop in chain.hops:
+        if not plan.function(hop.function).plugin:
+            raise _refused(
+                f"{hop.function} does not load the plug-in of UNiS, which tells when it has a "
+                "packet; leave out `plugin: false`"
+            )
     return chain
 
 
-def route(plan: Plan, threads: Mapping[str, int], engine: int) -> Route:
-    """Of the run of a plan; `threads`: TIDs by function, `engine`: PID of unisd."""
-    chain = check(plan)
-    links = {link.name: details_of(link) for link in plan.links}
-    stages = []
-    for hop in chain.hops:
-        if hop.function not in threads:
-            raise _refused(f"{hop.function} is not in the run: the chain file has changed since")
-        function = plan.function(hop.function)
-        port = function.ports[hop.in_port]
-        name = links[port.rx].devices[port.end]
-        stages.append(
-            FunctionStage(hop.function, threads[hop.function], _place(name, function.namespace))
-        )
-    return Route(stages, _place(links[chain.egress].devices[0], None), engine)
+def route(plan: Plan, pids: Mapping[str, int], engine: int) -> Route:
+    """Of the run of a plan; `pids` of its functions, `engine`: PID of unisd."""
+    functions = [hop.function for hop in check(plan).hops]
+    for name in functions:
+        if name not in pids:
+            raise _refused(f"{name} is not in the run: the chain file has changed since")
+    programs = {SOURCE: engine, SINK: engine, **{name: pids[name] for name in functions}}
+    copied_to = [name for name in functions if _is_called(plan.function(name))]
+    return Route(functions, programs, copied_to)
 
 
-def _place(device: str, namespace: str | None) -> PacketPlace:
-    name = namespace or namespaces.HERE
-    try:
-        index = namespaces.inside(name, lambda: socket.if_nametoindex(device))
-        return PacketPlace(namespaces.file_of(name).stat().st_ino, index)
-    except OSError as error:
-        raise UnisError(f"cannot find device {device}: {error.strerror}", bad_input=False) from None
+def _is_called(function: FunctionPlan) -> bool:
+    return any(port.device.startswith(_CALLS) for port in function.ports)
 
 
 def _refused(why: str) -> UnisError:

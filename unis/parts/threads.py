@@ -1,12 +1,89 @@
-"""What a thread did in a time: it ran, waited for its CPU, or slept."""
+"""What threads did: each ran, waited for its CPU, or slept. `unis-thread-trace` writes it: a line
+of JSON and then events (ports/thread_trace/thread_event.h).
+"""
 
+import json
+import struct
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
 
-from unis.parts.events import Event, Kind
+from unis.errors import UnisError
+
+_EVENT = struct.Struct("=QII")
+
+
+class Kind(IntEnum):
+    """What happened to a thread."""
+
+    RUNS = 1  # it got its CPU
+    WAITS = 2  # it lost its CPU, and wants it
+    SLEEPS = 3  # it gave its CPU up
+    WOKEN = 4
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened when, ns of CLOCK_MONOTONIC."""
+
+    ns: int
+    kind: Kind
+    thread: int  # TID
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Turns TSC cycles into ns of CLOCK_MONOTONIC."""
+
+    begin: tuple[int, int]  # cycles, ns
+    end: tuple[int, int]
+
+    def ns(self, cycles: int) -> int:
+        """The time of a stamp, ns."""
+        (first, first_ns), (last, last_ns) = self.begin, self.end
+        # In whole numbers: a double has not as many digits.
+        return first_ns + (cycles - first) * (last_ns - first_ns) // (last - first)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """By the kernel, of packets to a thread."""
+
+    packets: int
+    ns: int  # in all
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was told of a time, the events in order."""
+
+    events: Sequence[Event]
+    clock: Clock
+    lost: int = 0  # events for which there was no room
+    copies: Mapping[int, Copies] = field(default_factory=dict)  # by TID
+
+
+def read_recording(data: bytes) -> Recording:
+    """UnisError: this is no recording, or not all of one."""
+    head, _, rest = data.partition(b"\n")
+    try:
+        told = json.loads(head)
+        begin, end = (tuple(map(int, pair)) for pair in told["clocks"])
+        count, size, lost = (int(told[key]) for key in ("events", "bytes", "lost"))
+        copies = {int(tid): Copies(int(packets), int(ns)) for tid, packets, ns in told["copies"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnisError(f"unis-thread-trace wrote no recording: {error}", bad_input=False) from None
+    if size != _EVENT.size or len(rest) != count * size:
+        raise UnisError(
+            f"unis-thread-trace wrote {len(rest)} bytes for {count} events; both must be of one "
+            "build: run `make build`",
+            bad_input=False,
+        )
+    events = [Event(ns, Kind(kind), thread) for ns, kind, thread in _EVENT.iter_unpack(rest)]
+    events.sort(key=lambda event: event.ns)
+    return Recording(events, Clock((begin[0], begin[1]), (end[0], end[1])), lost, copies)
 
 
 class State(Enum):
@@ -21,34 +98,29 @@ _BEFORE = {Kind.WAITS: State.RUNNING, Kind.SLEEPS: State.RUNNING, Kind.RUNS: Sta
 _AFTER = {Kind.WAITS: State.WAITING, Kind.SLEEPS: State.SLEEPING, Kind.RUNS: State.RUNNING}
 
 
-@dataclass(frozen=True)
-class Times:
-    """Of one thread in a time, ns."""
-
-    running: int = 0
-    waiting: int = 0
-    sleeping: int = 0
-
-
 class ThreadStates:
     """The changes of all threads."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._events: dict[int, list[Event]] = defaultdict(list)
         for event in events:
-            if not event.packet:
-                self._events[event.thread].append(event)
+            self._events[event.thread].append(event)
         self._when = {tid: [event.ns for event in all_] for tid, all_ in self._events.items()}
 
-    def times(self, tid: int, begin: int, end: int) -> Times | None:
-        """What it did from `begin` until `end`, when it runs; None: the events do not say."""
+    def between(
+        self, tid: int, begin: int, end: int, *, runs_at_end: bool = True
+    ) -> list[tuple[State, int, int]] | None:
+        """What it did from `begin` until `end`: states, each with its begin and end, ns. None: the
+        events do not say. Where it changed nothing it ran: at one of the two it must have run.
+        """
         when = self._when.get(tid, [])
         changes = self._events.get(tid, [])[bisect_left(when, begin) : bisect_right(when, end)]
         state = _first(changes)
-        sums = dict.fromkeys(State, 0)
+        found: list[tuple[State, int, int]] = []
         at = begin
         for change in changes:
-            sums[state] += change.ns - at
+            if change.ns > at:
+                found.append((state, at, change.ns))
             at = change.ns
             if change.kind is Kind.WOKEN:
                 # One that is about to sleep may be woken before it does.
@@ -57,14 +129,13 @@ class ThreadStates:
                 return None  # a change was lost
             else:
                 state = _AFTER[change.kind]
-        if state is not State.RUNNING:
+        if runs_at_end and state is not State.RUNNING:
             return None
-        sums[state] += end - at
-        return Times(sums[State.RUNNING], sums[State.WAITING], sums[State.SLEEPING])
+        return [*found, (state, at, end)]
 
 
 def _first(changes: Sequence[Event]) -> State:
-    """The state before all of them: without one it runs all the time, as it does at the end."""
+    """The state before all of them; without one it runs all the time."""
     woken = False
     for change in changes:
         if change.kind is Kind.WOKEN:

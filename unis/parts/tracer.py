@@ -1,24 +1,39 @@
-"""`unis-packet-trace` while something is measured."""
+"""`unis-thread-trace` while something is measured."""
 
 import contextlib
 import select
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from unis import built
 from unis.errors import UnisError
-from unis.parts.accounting import Route
-from unis.parts.events import PacketPlace, Recording, read_recording
+from unis.parts.threads import Recording, read_recording
 
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0
-_OF_CALLS = ("message_received", "call_begins", "call_ends")  # programs that only they need
+
+
+@dataclass(frozen=True)
+class ThreadWatch:
+    """Whom it watches, and when; all times in seconds."""
+
+    threads: Sequence[int]  # TIDs; none: only clocks are told
+    delay: float  # until the first period begins
+    period: float
+    open: float  # of each period, from its begin on
+    longest: float  # then it ends by itself
+    copies: bool = False  # it counts what the kernel copies to the threads, and tells no changes
+    sets: int = 1  # times that each program is attached: one tells, the others only cost
 
 
 class Tracing:
     """A tracer that runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: int, period: int) -> None:
+        """Of the periods, TSC cycles."""
+        self.origin = origin
+        self.period = period
         self._found: Recording | None = None
 
     def ended(self, found: Recording) -> None:
@@ -33,26 +48,17 @@ class Tracing:
 
 
 @contextlib.contextmanager
-def tracing(
-    route: Route, mark: int, one_in: int, seconds: float, sets: int = 1, *, calls: bool = True
-) -> Iterator[Tracing]:
-    """Follows one of `one_in` packets, for at most `seconds`. `sets`: times that each probe is
-    attached; one tells, the others only cost. `calls`: whether system calls are seen too.
-    UnisError: it cannot.
-    """
-    command = [*_command(route, mark, one_in, seconds), f"--sets={sets}"]
-    if not calls:
-        command.append(f"--without={','.join(_OF_CALLS)}")
+def tracing(watch: ThreadWatch) -> Iterator[Tracing]:
+    """UnisError: it cannot."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(_command(watch), stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
-            _wait_until_ready(process)
-            found = Tracing()
+            found = Tracing(*_when_ready(process))
             yield found
             try:
                 data, told = process.communicate(timeout=_END_SECONDS)  # its input ends
             except subprocess.TimeoutExpired:
-                raise UnisError("unis-packet-trace does not end", bad_input=False) from None
+                raise UnisError("unis-thread-trace does not end", bad_input=False) from None
             if process.returncode != 0:
                 raise _failed(told)
             found.ended(read_recording(data))
@@ -61,35 +67,35 @@ def tracing(
                 process.kill()
 
 
-def _command(route: Route, mark: int, one_in: int, seconds: float) -> Sequence[str]:
-    threads = ",".join(str(stage.thread) for stage in route.stages)
-    return [
-        str(built.packet_tracer()),
-        f"--object={built.packet_trace_program()}",
-        f"--mark={mark:x}",
-        f"--first={_text(route.stages[0].device)}",
-        f"--last={_text(route.last)}",
-        f"--threads={threads}",
-        f"--engine={route.engine}",
-        f"--one-in={one_in}",
-        f"--seconds={seconds}",
+def _command(watch: ThreadWatch) -> Sequence[str]:
+    command = [
+        str(built.thread_tracer()),
+        f"--object={built.thread_trace_program()}",
+        f"--delay={watch.delay}",
+        f"--period={watch.period}",
+        f"--open={watch.open}",
+        f"--sets={watch.sets}",
+        f"--seconds={watch.longest}",
     ]
+    if watch.threads:
+        command.append(f"--threads={','.join(map(str, watch.threads))}")
+    if watch.copies:
+        command.append("--copies")
+    return command
 
 
-def _text(device: PacketPlace) -> str:
-    return f"{device.namespace}:{device.index}"
-
-
-def _wait_until_ready(process: subprocess.Popen[bytes]) -> None:
+def _when_ready(process: subprocess.Popen[bytes]) -> tuple[int, int]:
     if process.stdout is None or process.stderr is None:
         raise RuntimeError("its output is no pipe")
     ready, _, _ = select.select([process.stdout], [], [], _START_SECONDS)
     if not ready:
-        raise UnisError("unis-packet-trace does not start", bad_input=False)
-    if process.stdout.readline() != b"ready\n":
+        raise UnisError("unis-thread-trace does not start", bad_input=False)
+    words = process.stdout.readline().split()
+    if len(words) != 3 or words[0] != b"ready":
         raise _failed(process.stderr.read())
+    return int(words[1]), int(words[2])
 
 
 def _failed(told: bytes) -> UnisError:
-    why = told.decode(errors="replace").strip() or "unis-packet-trace ended without a word"
+    why = told.decode(errors="replace").strip() or "unis-thread-trace ended without a word"
     return UnisError(why, bad_input=False)

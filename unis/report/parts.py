@@ -240,7 +240,7 @@ def _facts(found: ChainParts) -> dict[str, object]:
     return {
         "tracing": f"latency {cost.latency - 1:+.1%}, throughput {cost.throughput - 1:+.1%}; "
         f"{time_text(cost.ns_per_packet)} a packet, which the parts do not contain",
-        "followed": f"{found.packets:,} packets, 1 in {found.one_in}",
+        "followed": f"{found.packets:,} packets, {found.per_second:,.0f} a second",
         **left_out,
         **{key.replace("_", " "): value for key, value in found.machine.model_dump().items()},
     }

@@ -1,6 +1,6 @@
-// unis-packet-trace: when sampled packets of a chain are where, and what the chain's threads do
-// meanwhile. It attaches its programs, says `ready`, and waits. When it is to end it detaches them
-// and writes what they told.
+// unis-thread-trace: when the threads of a chain run, wait for their CPU and sleep while sampled
+// packets are on their way. It attaches its programs, says `ready` and when packets are sampled,
+// and waits. When it is to end it detaches the programs and writes what they told.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
@@ -23,14 +23,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <stdexcept>
+#include <span>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "engine/base/unique_fd.h"
-#include "ports/packet_trace/packet_event.h"
+#include "ports/thread_trace/thread_event.h"
 
 namespace {
 
@@ -83,29 +82,54 @@ struct FreeRing {
 class StateMemory {
  public:
   explicit StateMemory(int map) {
-    void* const at =
-        mmap(nullptr, sizeof(packet_state), PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
+    void* const at = mmap(nullptr, sizeof(trace_state), PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
     if (at == MAP_FAILED) Fail(errno, "cannot map the memory of the BPF programs");
-    state_ = static_cast<packet_state*>(at);
+    state_ = static_cast<trace_state*>(at);
   }
-  ~StateMemory() { munmap(state_, sizeof(packet_state)); }
+  ~StateMemory() { munmap(state_, sizeof(trace_state)); }
   StateMemory(const StateMemory&) = delete;
   StateMemory& operator=(const StateMemory&) = delete;
-  packet_state& operator*() const noexcept { return *state_; }
-  packet_state* operator->() const noexcept { return state_; }
+  trace_state& operator*() const noexcept { return *state_; }
+  trace_state* operator->() const noexcept { return state_; }
 
  private:
-  packet_state* state_ = nullptr;
+  trace_state* state_ = nullptr;
 };
 
 struct Options {
   std::string object;
-  packet_settings settings{};
-  pid_t engine = 0;
   std::vector<std::uint32_t> threads;
-  std::vector<std::string> without;
-  double seconds = 60;
+  double seconds = 60;              // longest time
+  double delay = 0;                 // seconds until the first period begins
+  double period = 0.001, open = 0;  // seconds; open: from the begin of each; 0: none
+  bool copies = false;              // tells copies, and no threads
   int sets = 1;  // of the same programs, of which one tells and the others only cost
+};
+
+// Cycles and ns of CLOCK_MONOTONIC, from two readings some time apart.
+class Clocks {
+ public:
+  Clocks() : begin_(ReadClocks()) {
+    constexpr int kApartMs = 20;
+    poll(nullptr, 0, kApartMs);
+    Look();
+  }
+  // Reads anew: the longer since the first the better.
+  void Look() { end_ = ReadClocks(); }
+  ClockPair begin() const { return begin_; }
+  ClockPair end() const { return end_; }
+  double CyclesPerNs() const {
+    return static_cast<double>(end_.cycles - begin_.cycles) /
+           static_cast<double>(end_.ns - begin_.ns);
+  }
+
+ private:
+  ClockPair begin_, end_;
+};
+
+// In TSC cycles, as packets are stamped.
+struct Periods {
+  std::uint64_t origin = 0, period = 1;
 };
 
 class Tracer {
@@ -113,17 +137,13 @@ class Tracer {
   Tracer(const Tracer&) = delete;  // the ring of events has its address
   Tracer& operator=(const Tracer&) = delete;
   explicit Tracer(const Options& options)
-      : engine_(options.engine), object_(bpf_object__open_file(options.object.c_str(), nullptr)) {
+      : object_(bpf_object__open_file(options.object.c_str(), nullptr)) {
     if (!object_) Fail(errno, "cannot open " + options.object);
-    bpf_map* const settings = MapCalled(".rodata.settings");
-    if (const int error =
-            bpf_map__set_initial_value(settings, &options.settings, sizeof(options.settings));
-        error != 0)
-      Fail(-error, "the BPF programs are of another build");
-    for (const std::string& name : options.without) {
-      bpf_program* const program = bpf_object__find_program_by_name(object_.get(), name.c_str());
-      if (program == nullptr) Fail(EINVAL, "there is no BPF program " + name);
-      bpf_program__set_autoload(program, false);
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, object_.get()) {
+      const std::string name = bpf_program__name(program);
+      const bool of_copies = name == "copy_begins" || name == "message_received";
+      bpf_program__set_autoload(program, of_copies == options.copies);
     }
     if (const int error = bpf_object__load(object_.get()); error != 0)
       Fail(-error, "the kernel refuses the BPF programs");
@@ -131,7 +151,7 @@ class Tracer {
     std::uint8_t slot = 0;
     for (const std::uint32_t thread : options.threads) {
       (*state_)->threads[++slot].tid = thread;
-      (*state_)->slots[thread & PACKET_TID_MASK] = slot;
+      (*state_)->slots[thread & TRACE_TID_MASK] = slot;
     }
     ring_.reset(ring_buffer__new(bpf_map__fd(MapCalled("events")), &Tracer::Keep, this, nullptr));
     if (!ring_) Fail(errno, "cannot read the events of the BPF programs");
@@ -141,26 +161,48 @@ class Tracer {
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, object_.get()) {
       if (!bpf_program__autoload(program)) continue;
-      bpf_link* const link = bpf_program__type(program) == BPF_PROG_TYPE_KPROBE
-                                 ? AttachToEngine(program)
-                                 : bpf_program__attach(program);
+      bpf_link* const link = bpf_program__attach(program);
       if (link == nullptr)
         Fail(errno, fmt::format("cannot attach {}", bpf_program__section_name(program)));
       links_.emplace_back(link);
     }
-    __atomic_store_n(&(*state_)->since, rte_rdtsc(), __ATOMIC_RELEASE);
+  }
+
+  // Periods are of the TSC, and the kernel has another clock: it is told anew now and then.
+  void Open(const Clocks& clocks, const Periods& periods, double open) {
+    const ClockPair now = clocks.end();
+    const double rate = clocks.CyclesPerNs();
+    const auto from = now.cycles > periods.origin
+                          ? -static_cast<double>((now.cycles - periods.origin) % periods.period)
+                          : static_cast<double>(periods.origin - now.cycles);
+    const auto ns = static_cast<double>(now.ns) + from / rate;
+    __atomic_store_n(&(*state_)->period_ns,
+                     static_cast<std::uint64_t>(static_cast<double>(periods.period) / rate),
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&(*state_)->open_ns, static_cast<std::uint64_t>(open * 1e9), __ATOMIC_RELAXED);
+    __atomic_store_n(&(*state_)->origin_ns, static_cast<std::uint64_t>(ns), __ATOMIC_RELEASE);
   }
 
   void Detach() {
-    __atomic_store_n(&(*state_)->since, 0ULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&(*state_)->origin_ns, 0ULL, __ATOMIC_RELEASE);
     links_.clear();
     Read();
+  }
+
+  // TID, packets that the kernel copied to it, ns in all.
+  std::string Copies() const {
+    std::string text;
+    for (const watched_thread& thread : std::span((*state_)->threads).subspan(1))
+      if (thread.copies > 0)
+        text += fmt::format("{}[{}, {}, {}]", text.empty() ? "" : ", ", thread.tid, thread.copies,
+                            thread.copy_ns);
+    return text;
   }
 
   // Makes room for further events.
   void Read() { ring_buffer__consume(ring_.get()); }
 
-  const std::vector<packet_event>& events() const { return events_; }
+  const std::vector<thread_event>& events() const { return events_; }
   std::uint64_t lost() const { return (*state_)->lost; }
 
  private:
@@ -170,25 +212,18 @@ class Tracer {
     return map;
   }
 
-  bpf_link* AttachToEngine(bpf_program* program) const {
-    LIBBPF_OPTS(bpf_uprobe_opts, how, .func_name = "unis_packet_came");
-    return bpf_program__attach_uprobe_opts(program, engine_,
-                                           fmt::format("/proc/{}/exe", engine_).c_str(), 0, &how);
-  }
-
   static int Keep(void* tracer, void* data, std::size_t bytes) {
-    packet_event event{};
+    thread_event event{};
     std::memcpy(&event, data, std::min(bytes, sizeof(event)));
     static_cast<Tracer*>(tracer)->events_.push_back(event);
     return 0;
   }
 
-  pid_t engine_;
   std::unique_ptr<bpf_object, CloseObject> object_;
   std::optional<StateMemory> state_;
   std::unique_ptr<ring_buffer, FreeRing> ring_;
   std::vector<std::unique_ptr<bpf_link, DestroyLink>> links_;
-  std::vector<packet_event> events_;
+  std::vector<thread_event> events_;
 };
 
 // ------------------------------------------------------------------ until it is to end
@@ -225,74 +260,63 @@ unis::UniqueFd SignalsAsFile() {
 
 int Trace(const Options& options) {
   const unis::UniqueFd signals = SignalsAsFile();
-  Tracer tracer(options);
-  std::deque<Tracer> others;
-  while (static_cast<int>(others.size()) + 1 < options.sets) others.emplace_back(options);
-  const ClockPair begin = ReadClocks();
-  tracer.Attach();
-  for (Tracer& other : others) other.Attach();
-  fmt::print("ready\n");
+  std::deque<Tracer> tracers;
+  for (int i = 0; i < options.sets && !options.threads.empty(); ++i) tracers.emplace_back(options);
+  for (Tracer& tracer : tracers) tracer.Attach();
+  Clocks clocks;
+  const double rate = clocks.CyclesPerNs() * 1e9;  // a second
+  const Periods periods{.origin = rte_rdtsc() + static_cast<std::uint64_t>(options.delay * rate),
+                        .period = static_cast<std::uint64_t>(options.period * rate)};
+  const auto look = [&] {
+    clocks.Look();
+    for (Tracer& tracer : tracers) {
+      tracer.Open(clocks, periods, options.open);
+      tracer.Read();
+    }
+  };
+  look();
+  fmt::print("ready {} {}\n", periods.origin, periods.period);
   std::fflush(stdout);
-  WaitForEnd(signals.get(), options.seconds, [&] {
-    tracer.Read();
-    for (Tracer& other : others) other.Read();
-  });
-  tracer.Detach();
-  others.clear();
-  const ClockPair end = ReadClocks();
-  const std::vector<packet_event>& events = tracer.events();
-  fmt::print("{{\"events\": {}, \"bytes\": {}, \"lost\": {}, \"clocks\": [[{}, {}], [{}, {}]]}}\n",
-             events.size(), sizeof(packet_event), tracer.lost(), begin.cycles, begin.ns, end.cycles,
-             end.ns);
-  std::fwrite(events.data(), sizeof(packet_event), events.size(), stdout);
+  WaitForEnd(signals.get(), options.seconds, look);
+  for (Tracer& tracer : tracers) tracer.Detach();
+  clocks.Look();
+  const bool told = !tracers.empty();
+  const std::vector<thread_event> events =
+      told ? tracers.front().events() : std::vector<thread_event>();
+  fmt::print(
+      "{{\"events\": {}, \"bytes\": {}, \"lost\": {}, \"clocks\": [[{}, {}], [{}, {}]], "
+      "\"copies\": [{}]}}\n",
+      events.size(), sizeof(thread_event), told ? tracers.front().lost() : 0, clocks.begin().cycles,
+      clocks.begin().ns, clocks.end().cycles, clocks.end().ns,
+      told ? tracers.front().Copies() : "");
+  std::fwrite(events.data(), sizeof(thread_event), events.size(), stdout);
   return std::fflush(stdout) == 0 ? 0 : 1;
-}
-
-// "4026531840:7": a network namespace and a device in it.
-std::pair<std::uint32_t, std::uint32_t> DeviceOf(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  try {
-    if (colon == std::string::npos) throw std::invalid_argument(text);
-    return {static_cast<std::uint32_t>(std::stoul(text.substr(0, colon))),
-            static_cast<std::uint32_t>(std::stoul(text.substr(colon + 1)))};
-  } catch (const std::exception&) {
-    throw CLI::ValidationError("give a device as NAMESPACE:INDEX, both numbers, not " + text);
-  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Writes when sampled packets of a chain are where. `unis profile chain` uses it.");
+  CLI::App app("Writes when the threads of a chain run. `unis profile chain` uses it.");
   Options options;
-  std::string mark, first, last;
-  std::uint64_t one_in = 64;
   app.add_option("--object", options.object, "BPF programs")->required();
-  app.add_option("--mark", mark, "What is in front of a packet's stamp, hexadecimal")->required();
-  app.add_option("--first", first, "Device that packets reach first: NAMESPACE:INDEX")->required();
-  app.add_option("--last", last, "Device that packets reach last: NAMESPACE:INDEX")->required();
-  app.add_option("--threads", options.threads, "TIDs of the functions")
-      ->required()
+  app.add_option("--threads", options.threads, "TIDs; none: only the clocks are told")
       ->delimiter(',')
-      ->expected(1, PACKET_MOST_THREADS);
-  app.add_option("--engine", options.engine, "PID of unisd")->required();
-  app.add_option("--one-in", one_in, "Packets of which one is followed")
-      ->check(CLI::Range(std::uint64_t{PACKET_CAME_ONE_IN}, UINT64_MAX));
+      ->expected(0, TRACE_MOST_THREADS);
+  app.add_flag("--copies", options.copies, "Tell how long the kernel copies packets to them");
+  app.add_option("--delay", options.delay, "Seconds until packets are sampled")
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_option("--period", options.period, "Seconds: one packet of each is sampled")
+      ->check(CLI::Range(1e-6, 3600.0));
+  app.add_option("--open", options.open, "Seconds of each period in which threads are watched")
+      ->check(CLI::Range(0.0, 3600.0));
   app.add_option("--sets", options.sets, "Times that each program is attached, to learn its cost")
       ->check(CLI::Range(1, 8));
-  app.add_option("--without", options.without, "BPF programs to leave out")->delimiter(',');
   app.add_option("--seconds", options.seconds, "Longest time")->check(CLI::Range(0.001, 3600.0));
   CLI11_PARSE(app, argc, argv);
   try {
-    options.settings.mark = std::stoull(mark, nullptr, 16);
-    options.settings.most = UINT64_MAX / one_in;
-    std::tie(options.settings.first_space, options.settings.first_device) = DeviceOf(first);
-    std::tie(options.settings.last_space, options.settings.last_device) = DeviceOf(last);
     return Trace(options);
-  } catch (const CLI::Error& error) {
-    return app.exit(error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "unis-packet-trace: {}\n", error.what());
+    fmt::print(stderr, "unis-thread-trace: {}\n", error.what());
     return 1;
   }
 }

@@ -1,0 +1,186 @@
+"""When sampled packets passed the ports of programs: what plug-in and engine write down, in memory
+that the reader shares with them (ports/unis_ports/passages_shm.h).
+"""
+
+import contextlib
+import mmap
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unis.errors import UnisError
+
+_FILE = "/memfd:unis_passages"
+_VERSION = 1
+_THREADS = 32
+KEPT = 8192  # passages of a thread
+
+_PASSAGE = np.dtype(
+    [("stamp", "u8"), ("begin", "u8"), ("end", "u8"), ("kind", "u4"), ("packets", "u2"),
+     ("port", "u2")]
+)  # fmt: skip
+_LOG = np.dtype(
+    [("tid", "i4"), ("unused", "u4"), ("written", "u8"), ("unused_too", "u8", 6),
+     ("passages", _PASSAGE, KEPT)]
+)  # fmt: skip
+_ALL = np.dtype(
+    [("version", "u4"), ("looks", "u4"), ("mark", "u8"), ("origin", "u8"), ("period", "u8"),
+     ("unused", "u8", 4), ("logs", _LOG, _THREADS)]
+)  # fmt: skip
+
+
+class Direction(IntEnum):
+    """Of a passage."""
+
+    RECEIVED = 1
+    SENT = 2
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A sampled packet in a burst; all times in TSC cycles."""
+
+    stamp: int  # of the packet
+    begin: int  # the burst was called
+    end: int  # and returned
+    direction: Direction
+    thread: int  # TID
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which packets are sampled: of each period the first, cycles."""
+
+    mark: int
+    origin: int
+    period: int
+
+
+class PassageLog:
+    """Of one program. Close it. Threads are told by TID as they are here, not in a container."""
+
+    def __init__(self, pid: int) -> None:
+        """UnisError: the program writes none."""
+        self._memory = _map(pid)
+        self._all: Any = np.frombuffer(self._memory, _ALL, count=1)[0]
+        if int(self._all["version"]) != _VERSION:
+            self.close()
+            raise _no_log(pid)
+        self._read = [0] * _THREADS
+        self._pid = pid
+
+    def close(self) -> None:
+        """Samples no more."""
+        self._all["looks"] = 0
+        del self._all
+        with contextlib.suppress(BufferError):  # a view of it is left: it goes with that
+            self._memory.close()
+
+    @property
+    def _here(self) -> Mapping[int, int]:
+        """TIDs by those in the program's own PID namespace."""
+        found = {}
+        for task in Path(f"/proc/{self._pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                status = (task / "status").read_text()
+                numbers = re.search(r"^NSpid:\t(.*)$", status, re.MULTILINE)
+                found[int(numbers[1].split()[-1]) if numbers else int(task.name)] = int(task.name)
+        return found
+
+    @property
+    def threads(self) -> list[int]:
+        """TIDs of those that have polled."""
+        return [self._here[int(tid)] for tid in self._all["logs"]["tid"] if int(tid) in self._here]
+
+    def begin(self, sampling: Sampling, looks: int) -> None:
+        """From now on; `looks`: 1, or 2 to look twice, for the cost."""
+        self._all["looks"] = 0
+        self._read = [int(written) for written in self._all["logs"]["written"]]
+        self._all["mark"] = sampling.mark
+        self._all["period"] = sampling.period
+        self._all["looks"] = looks
+        self._all["origin"] = sampling.origin
+
+    def end(self) -> list[Passage]:
+        """What was written since `begin`."""
+        self._all["looks"] = 0
+        found: list[Passage] = []
+        here = self._here
+        for log, before in zip(self._all["logs"], self._read, strict=True):
+            tid, written = here.get(int(log["tid"]), 0), int(log["written"])
+            if written == before:
+                continue
+            # The writer may be at the one after the last.
+            first = max(before, written - KEPT + 1)
+            at = np.arange(first, written) % KEPT
+            found += (_passage(tid, *entry) for entry in log["passages"][at].tolist())
+        return found
+
+
+def _passage(
+    tid: int, stamp: int, begin: int, end: int, kind: int, _packets: int, _port: int
+) -> Passage:
+    return Passage(stamp, begin, end, Direction(kind), tid)
+
+
+def _map(pid: int) -> mmap.mmap:
+    try:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                if str(link.readlink()).partition(" ")[0] == _FILE:
+                    file = os.open(link, os.O_RDWR | os.O_CLOEXEC)
+                    try:
+                        return mmap.mmap(file, _ALL.itemsize)
+                    finally:
+                        os.close(file)
+    except (OSError, ValueError) as error:
+        raise UnisError(
+            f"cannot read when process {pid} has packets: {error}", bad_input=False
+        ) from None
+    raise _no_log(pid)
+
+
+def _no_log(pid: int) -> UnisError:
+    return UnisError(
+        f"process {pid} does not tell when it has packets; it must load the plug-in of this "
+        "version of UNiS: start the run anew, without `plugin: false`",
+        bad_input=False,
+    )
+
+
+@contextlib.contextmanager
+def passage_logs(pids: Mapping[str, int]) -> Iterator[Mapping[str, PassageLog]]:
+    """Of programs by name."""
+    with contextlib.ExitStack() as stack:
+        logs = {}
+        for name, pid in pids.items():
+            logs[name] = PassageLog(pid)
+            stack.callback(logs[name].close)
+        yield logs
+
+
+class Noted:
+    """What was noted, once the block has ended."""
+
+    def __init__(self) -> None:
+        self.passages: Mapping[str, Sequence[Passage]] = {}
+
+
+@contextlib.contextmanager
+def noting(logs: Mapping[str, PassageLog], sampling: Sampling, looks: int) -> Iterator[Noted]:
+    """While something is measured. `sampling` begins later than now: a packet that is sampled must
+    find all of them at it.
+    """
+    noted = Noted()
+    try:
+        for log in logs.values():
+            log.begin(sampling, looks)
+        yield noted
+    finally:
+        noted.passages = {name: log.end() for name, log in logs.items()}
