@@ -81,6 +81,14 @@ SCHEDULERS = maybe(
     rr_timeslice_ms=st.integers(1, 100),
     fair_slice_ms=st.floats(min_value=0.1, max_value=100),
 )
+_PROFILES = maybe(
+    load=st.floats(min_value=0.01, max_value=1),
+    rounds=st.integers(2, 1000),
+    window=st.sampled_from(["50ms", "0.5s", "60s"]),
+    hot=st.booleans(),
+    output=st.just("build/profile"),
+)
+MODES = maybe(mode=st.sampled_from(["run", "profile"]), profile=_PROFILES)
 MATCHES = merged(
     maybe(
         src=st.sampled_from(["10.0.0.0/8", "192.0.2.7/32"]),
@@ -149,6 +157,7 @@ def chain_files(draw: st.DrawFn) -> Data:
     data: Data = {
         "apiVersion": "unis/v1",
         "name": draw(NAMES),
+        **draw(MODES),
         "defaults": {"cpu": 1, **draw(maybe(yield_every=st.integers(0, 64)))},
         "functions": functions,
         "chains": chains,

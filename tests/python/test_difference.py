@@ -489,8 +489,8 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "ovs": (with_link(kind="ovs"), {**with_link(kind="ovs"), "ovs": {"cpu": 1}}),
     },
 }
-# The first has one value; a file of another name is another run.
-_NO_CHANGE = {(ChainFile, "api_version"), (ChainFile, "name")}
+# The first has one value; a file of another name is another run; the others are for `unis up`.
+_NO_CHANGE = {(ChainFile, field) for field in ("api_version", "name", "mode", "profile")}
 _FIELDS = [(part, field) for part in FILES for field in part.model_fields]
 
 

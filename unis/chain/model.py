@@ -5,11 +5,12 @@ machine.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from unis.chain import defaults
 from unis.chain.goals import Goals
 from unis.chain.link import Descriptors, Link, Queues, QueuesOrCount, Ring
+from unis.chain.problem import wrong
 from unis.chain.values import (
     PROTOCOLS,
     Argument,
@@ -21,6 +22,7 @@ from unis.chain.values import (
     CostSource,
     Cpu,
     Destination,
+    Duration,
     FunctionPort,
     Gamma,
     Ipv4Prefix,
@@ -42,6 +44,7 @@ from unis.chain.values import (
     User,
     Variable,
     YieldEvery,
+    in_ns,
     rate_in,
 )
 from unis.engine.limits import bounds, limit
@@ -52,6 +55,13 @@ _INTERFACE_PORT = "batch=64,rcvbuf=8388608"
 NS_PER_US = 1000
 NS_PER_MS = 1_000_000
 _MOST_LCORES = 64  # of a function
+_SHORTEST_WINDOW_NS, _LONGEST_WINDOW_NS = 50 * NS_PER_MS, 60_000 * NS_PER_MS
+
+
+def _window(duration: str) -> str:
+    if not _SHORTEST_WINDOW_NS <= in_ns(duration) <= _LONGEST_WINDOW_NS:
+        raise wrong(f"a window of {duration} is not between 50ms and 60s")
+    return duration
 
 
 class SyntheticSource(Part):
@@ -459,6 +469,22 @@ class OpenVSwitch(Part):
     CPU of functions; else as any process."""
 
 
+class ProfileModePart(Part):
+    """What `unis up` measures with `mode: profile`, as the options of `unis profile chain`."""
+
+    load: Annotated[float, Field(ge=0.01, le=1)] = 0.5
+    """Load, as a share of what passes at most."""
+    rounds: Annotated[int, Field(ge=2, le=1000)] = 8
+    """Number of rounds."""
+    window: Annotated[Duration, AfterValidator(_window)] = "500ms"
+    """Length of a measured window, 50ms to 60s."""
+    hot: bool = False
+    """Whether to sample what functions run too."""
+    output: Annotated[str, Field(min_length=1)] | None = None
+    """Directory for profile.json and profile.html, relative to the chain file. Default: the result
+    is only printed."""
+
+
 class ChainFile(Part):
     """A file for `unis up`. `${VAR}` and `${VAR:-default}` are substituted; keys `x-…` are
     ignored.
@@ -468,6 +494,10 @@ class ChainFile(Part):
     """Version of this format."""
     name: Name
     """Name of the run in `unis ps` and `unis down`."""
+    mode: Literal["run", "profile"] = "run"
+    """What `unis up` does with the chains: `run` them until Ctrl-C; or `profile`: measure where the
+    time of a packet goes, print it and end."""
+    profile: ProfileModePart = ProfileModePart()
     platform: Platform = Platform()
     traffic: Traffic = Traffic()
     scheduler: SchedulerPart = SchedulerPart()

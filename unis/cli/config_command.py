@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from unis.chain.graph import ChainGraph, Edge, Graph
+    from unis.chain.load import LoadedChain
     from unis.chain.model import Match, Traffic
     from unis.plan.model import ChainPlan, FunctionPlan, Plan
 
@@ -44,6 +45,18 @@ def config(
         out.print_json(data=plan.as_dict())
         return
     _print(plan, chain.graph)
+    if chain.file.mode == "profile":
+        print_line(f"\n{_profile(chain)}")
+
+
+def _profile(chain: LoadedChain) -> str:
+    stated = chain.file.profile
+    where = f"; written to {chain.directory / stated.output}" if stated.output else ""
+    return (
+        "mode profile: `unis up` measures where the time of a packet goes, at "
+        f"{stated.load:.0%} of what passes at most, in {stated.rounds} rounds with windows of "
+        f"{stated.window}{where}"
+    )
 
 
 def _of_interfaces(names: Iterable[str]) -> Iterator[str]:

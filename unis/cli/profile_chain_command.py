@@ -88,7 +88,7 @@ def chain(
         rounds, window, per_second, load, BesideSettings(hot, references, output)
     )
     files = [writable(output / name) for name in ("profile.json", "profile.html")] if output else []
-    is_file = target.endswith((".yaml", ".yml"))
+    is_file = target.endswith((".yaml", ".yml")) or "/" in target
     if apply and not is_file:
         raise fail("--apply brings chains up of its own: name the chain file, and end the run")
     chain = load_chain(Path(target)) if is_file else None
@@ -112,6 +112,21 @@ def chain(
         write_advised(found, chain, output)
     if not found.is_explained:
         raise typer.Exit(EXIT_FAILED)
+
+
+def profile_as_stated(loaded: LoadedChain) -> None:
+    """What `unis up` does with a file that has `mode: profile`."""
+    from unis.chain.values import in_ns
+
+    stated = loaded.file.profile
+    chain(
+        str(loaded.path.resolve()),
+        output=loaded.directory / stated.output if stated.output else None,
+        load=stated.load,
+        rounds=stated.rounds,
+        window=in_ns(stated.window) / 1e9,
+        hot=stated.hot,
+    )
 
 
 def _of_file(chain: LoadedChain, settings: PartsSettings) -> ChainParts:
@@ -195,10 +210,13 @@ def print_parts(found: ChainParts) -> None:
     )
     from unis.parts.accounting import PARTS
 
-    table = table_of("", "ns a packet", (*PARTS, "sum"), whole=("ns a packet",))
-    for place in [*found.edges, *found.functions]:
-        table.add_row(place.name, *(_cell(place, part) for part in PARTS), f"{place.ns:,.0f}")
-    table.add_row("all", *(_sum(found, part) for part in PARTS), f"{found.explained_ns:,.0f}",
+    heads = [part.replace(" ", "\n") for part in PARTS]  # four functions fit into 100 columns
+    table = table_of("", "ns a packet", (*heads, "sum", "share"), whole=("ns a packet",))
+    for place in found.places:
+        share = f"{place.ns / found.explained_ns:.0%}" if found.explained_ns > 0 else ""
+        cells = (_cell(place, part) for part in PARTS)
+        table.add_row(place.name, *cells, f"{place.ns:,.0f}", share)
+    table.add_row("all", *(_sum(found, part) for part in PARTS), f"{found.explained_ns:,.0f}", "",
                   style="bold")  # fmt: skip
     out.print(table)
     low, high = found.residual_interval
@@ -240,5 +258,5 @@ def _cell(place: PlaceParts, part: str) -> str:
 
 
 def _sum(found: ChainParts, part: str) -> str:
-    times = [place.parts.get(part) for place in [*found.edges, *found.functions]]
+    times = [place.parts.get(part) for place in found.places]
     return f"{sum(time.ns_per_packet for time in times if time):,.0f}"

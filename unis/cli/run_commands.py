@@ -75,18 +75,27 @@ def up(
     Starts the engine and the functions, then traffic and scheduler. The scheduler measures the cost
     of a packet while functions run. With `cost: static` in FILE, UNiS measures unknown costs first.
     However the run ends, UNiS ends every process and leaves the machine as it was. A second Ctrl-C
-    makes it hurry.
+    makes it hurry. With `mode: profile` in FILE, measures where the time of a packet goes, as `unis
+    profile chain`, and ends.
 
     Example: unis up examples/demo.yaml --policy cooperative
     """
+    from unis.chain.load import load
+    from unis.cli.profile_chain_command import profile_as_stated
     from unis.runtime.interrupts import interrupts
     from unis.runtime.launcher import start_detached
-    from unis.runtime.planning import look, plan_file
+    from unis.runtime.planning import look, plan_chain
     from unis.runtime.run import Options
     from unis.runtime.supervisor import Job, supervise
 
+    chain = load(file, name)
+    if chain.file.mode == "profile":
+        if detach or wait or timeout or policy or controller or name:
+            raise fail(f"{file}: with `mode: profile` there are no options; edit the file")
+        profile_as_stated(chain)
+        return
     machine = look()
-    plan = plan_file(file, name, machine)
+    plan = plan_chain(chain, machine)
     options = Options(policy=policy, controller=controller)
     if wait and timeout is None:
         timeout = _WAIT_SECONDS
