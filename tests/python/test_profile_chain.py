@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 import typer
 
+from tests.python.parts_found import found_parts
 from tests.python.planned import small
 from unis import built
 from unis.advice import observed
@@ -72,9 +73,19 @@ def test_each_row_sums_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     print_parts(chain_parts(0))
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     (function,) = [row for row in rows if row[:1] == ["f0"]]
-    assert function == ["f0", "1,234", "1,234", "2,468"]
+    assert function == ["f0", "1,234", "1,234", "2,468", "31%"]
     (every,) = [row for row in rows if row[:1] == ["all"]]
     assert every[-1] == "8,000"
+
+
+def test_a_table_of_four_functions_fits_into_100_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_parts(found_parts(4, lambda _place, _part: 123_456.0))
+    table = capsys.readouterr().out.partition("median latency")[0]
+    assert max(map(len, table.splitlines()[1:])) <= 100
+    places = [line.split()[0] for line in table.splitlines()[3:]]
+    assert places == ["source", "f0", "f1", "f2", "f3", "sink", "all"]
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm, Offered, Span, measure
 from unis.parts.accounting import SINK, SOURCE, Account, Packet, Watched, account
 from unis.parts.passages import KEPT, PassageLog, Sampling, noting, passage_logs
+from unis.parts.progress import told_rounds
 from unis.parts.result import (
     ChainParts,
     TracingCost,
@@ -156,7 +157,7 @@ class PartsProfiler:
             f"are followed at {pps / 1e3:,.1f} kpps"
         )
         self._try_tracers()
-        rounds = [self._round(pps, at) for at in range(self._settings.rounds)]
+        rounds = [self._round(pps, at) for at in told_rounds(self._settings.rounds, self._report)]
         self._beside.own_windows(lambda: self._window(pps), self._settings.rounds)
         cost = self._cost(rounds)
         return self._result(rounds, pps, most, cost)
@@ -279,6 +280,7 @@ class PartsProfiler:
         return found
 
     def _cost(self, rounds: list[_Round]) -> TracingCost:
+        self._report("measuring what tracing costs the chain at overload")
         ratios = []
         for _ in range(_PROBES):
             plain = self._window(_OVERLOAD_PPS)

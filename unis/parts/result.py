@@ -12,7 +12,7 @@ from unis.counted.result import Counted
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
-from unis.parts.accounting import BLOCKED, COPY, PARTS, RECEIVE, RUN_DELAY, Account
+from unis.parts.accounting import BLOCKED, COPY, PARTS, RECEIVE, RUN_DELAY, SOURCE, Account
 from unis.parts.advised import Advice, ChainUse, Trial
 
 _FEW, _MOST_OF_FEW, _MOST = 4, 0.15, 0.25  # functions, and what a residual may be
@@ -93,6 +93,13 @@ class ChainParts(BaseModel):
     advice: list[Advice] = []  # by expected gain
     considered: list[str] = []  # what else, and why it is not advised
     tried: list[Trial] = []
+
+    @property
+    def places(self) -> list[PlaceParts]:
+        """In the order of the chain: the source, the functions, the sink."""
+        first = [edge for edge in self.edges if edge.name == SOURCE]
+        last = [edge for edge in self.edges if edge.name != SOURCE]
+        return [*first, *self.functions, *last]
 
     @property
     def allowed(self) -> float:

@@ -16,7 +16,6 @@ from unis.parts.accounting import (
     RECEIVE,
     RUN_DELAY,
     SEND,
-    SOURCE,
 )
 from unis.parts.result import ChainParts, PartTime, PlaceParts
 from unis.report.bars import Bar, Look, Stretch, drawn, stacked, time_text
@@ -50,7 +49,7 @@ _MEANINGS = {
 
 def parts_page(found: ChainParts) -> str:
     """The whole page; it needs nothing else."""
-    places = places_of(found)
+    places = found.places
     parts = _parts_of(found, places)
     looks = {part: _look(str(at), part) for at, part in enumerate(parts, 1)}
     looks |= {_RESIDUAL: Look(hatching="unknown"), _LATENCY: Look()}
@@ -75,12 +74,6 @@ def parts_page(found: ChainParts) -> str:
         providers=_providers(marks),
         facts=_facts(found),
     )
-
-
-def places_of(found: ChainParts) -> list[PlaceParts]:
-    """In the order of the chain: the source, functions, the sink."""
-    first = [edge for edge in found.edges if edge.name == SOURCE]
-    return [*first, *found.functions, *(edge for edge in found.edges if edge.name != SOURCE)]
 
 
 def _parts_of(found: ChainParts, places: Sequence[PlaceParts]) -> list[str]:
@@ -176,7 +169,7 @@ def headline(found: ChainParts) -> str:
     )
     times = [
         (time.ns_per_packet, part, place.name)
-        for place in places_of(found)
+        for place in found.places
         for part, time in place.parts.items()
     ]
     ns, part, name = max(times, default=(0.0, "", ""))
@@ -201,7 +194,7 @@ def _setting(found: ChainParts) -> str:
 def _remarks(found: ChainParts) -> list[str]:
     told = []
     if found.lost_events:
-        told.append(f"{found.lost_events:,} events were lost; follow fewer packets.")
+        told.append(f"{found.lost_events:,} events were lost, so packets were left out.")
     if disturbed := disturbance.remark([found.disturbed]):
         told.append(disturbed)
     return told
@@ -236,11 +229,13 @@ def _whole_ns(ns: float) -> str:
 
 def _facts(found: ChainParts) -> dict[str, object]:
     cost = found.tracing_cost
+    missing = {f"missing {at}": what for at, what in enumerate(found.missing, 1)}
     left_out = {f"left out: {why}": f"{count:,} packets" for why, count in found.left_out.items()}
     return {
         "tracing": f"latency {cost.latency - 1:+.1%}, throughput {cost.throughput - 1:+.1%}; "
         f"{time_text(cost.ns_per_packet)} a packet, which the parts do not contain",
         "followed": f"{found.packets:,} packets, {found.per_second:,.0f} a second",
         **left_out,
+        **missing,
         **{key.replace("_", " "): value for key, value in found.machine.model_dump().items()},
     }
