@@ -1,6 +1,10 @@
 #include "functions/macswap.h"
 
+#include <sys/prctl.h>
+
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "functions/common/headers.h"
 
@@ -24,11 +28,22 @@ void Macswap::AddOptions(OptionTable& table, Settings& settings) {
       "do to every burst what N of these functions in a row would do, without the links\n"
       "between them: run to completion. Default: 1.",
       1, 64, settings.stages);
+  table.AddNumber("--sleep", "US",
+                  "sleep so many microseconds for every burst, as one that waits for a lock or\n"
+                  "a disk does. Default: 0.",
+                  0, 1'000'000, settings.sleep_us);
+}
+
+Result<Macswap> Macswap::Create(Settings settings) {
+  // Or the kernel would let it sleep 50 us longer.
+  if (settings.sleep_us > 0) prctl(PR_SET_TIMERSLACK, 1UL);
+  return Macswap(std::move(settings));
 }
 
 std::uint16_t Macswap::Process(rte_mbuf** packets, std::uint16_t count, Drops&) {
   PrefetchHeaders(packets, count);
   for (std::uint32_t stage = 0; stage < stages_; ++stage) Stage(packets, count);
+  if (sleep_us_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(sleep_us_));
   return count;
 }
 

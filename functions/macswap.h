@@ -17,6 +17,7 @@ class Macswap {
   struct Settings {
     PacketCost cost;
     std::uint32_t stages = 1;
+    std::uint32_t sleep_us = 0;
   };
   static constexpr std::string_view kName = "macswap";
   static constexpr std::string_view kAbout =
@@ -27,19 +28,23 @@ class Macswap {
 
   static void AddOptions(OptionTable& table, Settings& settings);
   static Failure Check(Settings&) { return std::nullopt; }
-  static Result<Macswap> Create(Settings settings) { return Macswap(std::move(settings)); }
+  static Result<Macswap> Create(Settings settings);
 
   std::uint16_t Process(rte_mbuf** packets, std::uint16_t count, Drops& drops);
   void Report(std::FILE*) const {}
 
  private:
   explicit Macswap(Settings settings)
-      : cost_(std::move(settings.cost)), free_of_cost_(cost_.IsZero()), stages_(settings.stages) {}
+      : cost_(std::move(settings.cost)),
+        free_of_cost_(cost_.IsZero()),
+        stages_(settings.stages),
+        sleep_us_(settings.sleep_us) {}
   void Stage(rte_mbuf** packets, std::uint16_t count);
 
   PacketCost cost_;
   bool free_of_cost_;
   std::uint32_t stages_;
+  std::uint32_t sleep_us_;
   std::uint32_t chain_ = 1;  // of ImitateWork, from packet to packet
 };
 

@@ -1,5 +1,6 @@
 """macswap: every frame comes back with its addresses swapped, and nothing else changed."""
 
+import time
 from random import Random
 
 import pytest
@@ -43,3 +44,11 @@ def test_cooperative_forwards_the_same(run: Runner, capture: list[bytes]) -> Non
 def test_each_stage_swaps_once_more(run: Runner, capture: list[bytes]) -> None:
     assert run("macswap", capture[:100], "--stages", "2").sent == capture[:100]
     assert run("macswap", capture[:100], "--stages", "3").sent == swapped(capture[:100])
+
+
+def test_each_burst_sleeps(run: Runner, capture: list[bytes]) -> None:
+    began = time.monotonic()
+    ran = run("macswap", capture[:200], "--sleep", "100000")
+    bursts = ran.counters["polls"] - ran.counters["empty_polls"]
+    assert ran.sent == swapped(capture[:200])
+    assert time.monotonic() - began >= 0.1 * bursts >= 0.1
