@@ -23,18 +23,23 @@ _STYLES = {"holds": "green", "does not hold": "red", "too close to tell": "yello
 def scc(
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Fewer lengths, arms and sizes. Takes up to twelve minutes."),
+        typer.Option(
+            "--quick", help="Fewer lengths, arms and sizes. Takes up to twenty-one minutes."
+        ),
     ] = False,
     only: Annotated[
         str | None,
         typer.Option(
             help="Experiments, comma-separated: policy (Figs. 9 and 10, Table 6), order, batch "
-            "(Fig. 8, Table 7), queue, testpmd, ovs (Fig. 9), contention (Table 8). Default: all."
+            "(Fig. 8, Table 7), queue, testpmd, ovs (Fig. 9), contention (Table 8), profiler "
+            "(Tables 2 to 5 and 8, Figs. 3 to 5, known delays). Default: all."
         ),
     ] = None,
     lengths: Annotated[
         str | None,
-        typer.Option(help="Chain lengths of policy and ovs, comma-separated, as in 1,4,8."),
+        typer.Option(
+            help="Chain lengths of policy, ovs and profiler, comma-separated, as in 1,4,8."
+        ),
     ] = None,
     rounds: Annotated[
         int,
@@ -54,7 +59,9 @@ def scc(
     functions cannot wait, have the latter and overload. Arms of the paper stand
     beside its figures, and claims of UNiS have a verdict. Windows alternate. Writes results.json
     after each step, and at last a picture of each experiment. Contention is measured by the
-    windows of policy. Needs root, hugepages, and two CPUs that do nothing else.
+    windows of policy. `profiler` shows what the paper's profiler does, by `unis profile chain`, and
+    whether known delays are found in their parts (8 minutes with --quick). Needs root, hugepages,
+    and two CPUs that do nothing else.
 
     Example: unis bench scc --quick -o build/scc
     """
@@ -73,6 +80,7 @@ def scc(
     )
     check_plots()
     from evaluation.scc.figures import draw
+    from evaluation.scc.profiler.pictures import draw_profiler
 
     file = writable(output / "results.json")
     machine = Machine.this()
@@ -86,7 +94,7 @@ def scc(
         results = results_of(found, settings, summary, commit)
         write_result(file, results.model_dump_json(indent=1) + "\n")
     _print(results)
-    pictures = draw(results.rows, output)
+    pictures = [*draw(results.rows, output), *draw_profiler(results.profiler, output)]
     out.print(file, *pictures, sep="  ", markup=False, style="bold")
     if bench.found.failed:
         raise typer.Exit(1)
@@ -101,6 +109,7 @@ def _lengths_of(text: str | None) -> tuple[int, ...]:
 
 def _print(results: SccResults) -> None:
     from evaluation.scc.claims import NOT_ASKED
+    from evaluation.scc.profiler.tables import print_profiler
 
     for experiment in dict.fromkeys(row.experiment for row in results.rows):
         rows = [row for row in results.rows if row.experiment == experiment]
@@ -110,6 +119,10 @@ def _print(results: SccResults) -> None:
             _print_latency(experiment, rows)
         for sentence in results.remarks[experiment]:
             out.print(f"Of the paper: {sentence}", markup=False, style="dim")
+    if not results.profiler.empty:
+        print_profiler(results.profiler)
+        for sentence in results.remarks["profiler"]:
+            out.print(f"Of the paper: {sentence}", markup=False, style="dim")
     if results.fits:
         _print_fits(results)
     if results.kernel_settings:
@@ -117,13 +130,13 @@ def _print(results: SccResults) -> None:
         for arm, told in results.kernel_settings.items():
             table.add_row(arm, "; ".join(told))
         out.print(table)
-    numbers = ("at least", "measured", "95 %")
+    numbers = ("bound", "measured", "95 %")
     table = table_of("What UNiS claims", "claim", numbers, ("verdict",))
     for claim in results.claims:
         if claim.why == NOT_ASKED:
             continue
         table.add_row(
-            claim.claim, f"{claim.at_least:g}", *_ratio_cells(claim.ratio),
+            claim.claim, claim.bounds, *_ratio_cells(claim.ratio),
             Text(str(claim), _STYLES.get(claim.verdict, "dim")),
         )  # fmt: skip
     out.print(table)

@@ -20,28 +20,50 @@ class SccClaim(BaseModel):
 
     experiment: str
     claim: str
-    at_least: float
+    at_least: float | None
+    at_most: float | None = None  # null: there is no upper bound, or no lower one above
     ratio: SccRatio | None  # how many times as much, or as low, with its 95 % interval
     verdict: Verdict
     why: str  # empty if it holds
     note: str = ""  # what else to know of the ratio: which of the two had full queues
+
+    @property
+    def bounds(self) -> str:
+        """For people."""
+        if self.at_most is None:
+            return "–" if self.at_least is None else f"≥ {self.at_least:g}"
+        if self.at_least is None:
+            return f"≤ {self.at_most:g}"
+        return f"{self.at_least:g}–{self.at_most:g}"
 
     def __str__(self) -> str:
         told = f"{self.verdict}: {self.why}" if self.verdict == "not measured" else self.verdict
         return f"{told} ({self.note})" if self.note else told
 
 
-def judge(ratio: SccRatio | None, at_least: float) -> tuple[Verdict, str]:
-    """By the interval: it is above the least, below it, or around it."""
+def judge(
+    ratio: SccRatio | None, at_least: float | None, at_most: float | None = None
+) -> tuple[Verdict, str]:
+    """By the interval: it is within the bounds, beyond one of them, or around it."""
     if ratio is None:
         return "not measured", "there are no windows of both"
     if ratio.rounds < MIN_ROUNDS:
         return "not measured", f"too few rounds: {ratio.rounds} of {MIN_ROUNDS}"
-    if ratio.lo >= at_least:
-        return "holds", ""
-    if ratio.hi < at_least:
+    if at_least is not None and ratio.hi < at_least:
         return "does not hold", f"the interval ends below {at_least:g}"
-    return "too close to tell", f"the interval has {at_least:g} in it"
+    if at_most is not None and ratio.lo > at_most:
+        return "does not hold", f"the interval begins above {at_most:g}"
+    around = [
+        f"{bound:g}"
+        for bound, is_met in (
+            (at_least, ratio.lo >= (at_least or 0)),
+            (at_most, ratio.hi <= (at_most or 0)),
+        )
+        if bound is not None and not is_met
+    ]
+    if around:
+        return "too close to tell", f"the interval has {' and '.join(around)} in it"
+    return "holds", ""
 
 
 @dataclass(frozen=True)

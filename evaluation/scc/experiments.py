@@ -5,6 +5,7 @@ bring-up. Chains that differ in what a program is started with, as in `batch`, a
 bring-ups, in one order and then in the other.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -25,6 +26,8 @@ from evaluation.scc.arms import (
 )
 from evaluation.scc.chains import TESTPMD_DRIVERS, ChainSpec, batch_title, chain_of_testpmd
 from evaluation.scc.claims import NOT_YET, Kept, step_name
+from evaluation.scc.profiler.found import ProfilerFound
+from evaluation.scc.profiler.steps import ProfilerStep, ProfilerSteps
 from evaluation.scc.rows import (
     MIN_ROUNDS,
     Load,
@@ -43,7 +46,9 @@ from unis.runtime.run import Options, Run
 from unis.runtime.running import brought_up
 from unis.v1 import engine_pb2 as pb
 
-EXPERIMENTS = ("policy", "frames", "order", "batch", "queue", "testpmd", "ovs", "contention")
+EXPERIMENTS = (
+    "policy", "frames", "order", "batch", "queue", "testpmd", "ovs", "contention", "profiler",
+)  # fmt: skip
 _MEASURED_WITH = {"contention": "policy"}  # by the windows of another
 _BRING_UP = 4.0  # seconds, with its end
 _T = TypeVar("_T")
@@ -97,6 +102,7 @@ class Measurements:
     left_out: dict[str, str] = field(default_factory=dict)
     doubted: dict[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)  # steps that ended with an error
+    profiler: ProfilerFound = field(default_factory=ProfilerFound)
 
 
 class SccBench:
@@ -120,6 +126,7 @@ class SccBench:
             "queue": self._queue,
             "testpmd": self._testpmd,
             "ovs": self._ovs,
+            "profiler": self._profiler,
         }
         self.steps = [step for name, make in makers.items() if name in wanted for step in make()]
 
@@ -382,6 +389,22 @@ class SccBench:
             specs += [] if quick else [ChainSpec(length, "ovs")]
             for spec in specs:
                 yield self._with_contention("ovs", spec, arms)
+
+    def _profiler(self) -> Iterator[SccStep]:
+        """Tables 2 to 5 and 8, Figs. 3 to 5, and whether parts are true: no rows of its own."""
+        settings = self._settings
+        steps = ProfilerSteps(
+            self.found.profiler, self._on, self._machine, settings.rounds, self._report,
+            quick=settings.quick, lengths=settings.lengths,
+        )  # fmt: skip
+
+        def without_rows(step: ProfilerStep) -> list[SccRow]:
+            step.run()
+            return []
+
+        for step in steps.steps():
+            run = functools.partial(without_rows, step)
+            yield SccStep("profiler", step.title, step.seconds, run)
 
 
 # ------------------------------------------------------------------ rows

@@ -1,7 +1,7 @@
 """What the SCC paper found, as `paper.toml` has it."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -90,3 +90,46 @@ def contention(link: str, name: str, length: int) -> PaperValue | None:
         return None
     what = "scheduling contention ÷ run time"
     return PaperValue(where="Table 8", what=what, unit="", low=value, high=value)
+
+
+# ------------------------------------------------------------------ its profiler
+
+
+def _one(where: str, what: str, unit: str, value: float) -> PaperValue:
+    return PaperValue(where=where, what=what, unit=unit, low=value, high=value)
+
+
+def primitive(name: str) -> PaperValue | None:
+    """A context switch of a scheduling class, or `call`."""
+    ns = paper()["table2"].get(name)
+    what = "a system call of network I/O" if name == "call" else "a context switch"
+    return None if ns is None else _one("Table 2", what, "ns", ns)
+
+
+def memory(level: str) -> PaperValue:
+    """Of L1, L2, L3 or DRAM."""
+    found = paper()["fig3"][level]
+    return PaperValue(where="Fig. 3", what="an access", unit="ns", **found)
+
+
+def context(name: str) -> tuple[PaperValue, Sequence[float]]:
+    """Latency of the router, and its references to L1, L2, L3 and DRAM."""
+    found = paper()["table4"][name]
+    return _one("Table 4", "latency, calculated", "µs", found["us"]), found["references"]
+
+
+def fig5() -> tuple[PaperValue, PaperValue]:
+    """µs that each further router adds: measured, and calculated."""
+    found = paper()["fig5"]
+    return (
+        _one("Fig. 5", "latency of each further function", "µs", found["measured"]),
+        _one("Fig. 5", "the same, calculated", "µs", found["calculated"]),
+    )
+
+
+def wait(link: str, name: str, length: int) -> PaperValue | None:
+    """Waiting ÷ run time."""
+    value = paper()["table5"]["wait"].get(str(length)) if link == "ovs" else None
+    if value is None or name != "default":
+        return None
+    return _one("Table 5", "waiting ÷ run time", "", value)

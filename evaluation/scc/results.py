@@ -6,6 +6,8 @@ from evaluation.scc import paper
 from evaluation.scc.arms import FIFO_POLLING
 from evaluation.scc.claims import Kept, SccClaim, accounts_claim, claims
 from evaluation.scc.experiments import Measurements, SccSettings, kernel_settings
+from evaluation.scc.profiler.claims import profiler_claims
+from evaluation.scc.profiler.found import ProfilerFound
 from evaluation.scc.rows import LatencyFit, SccRow, fits
 from unis.measure.disturbance import remark
 from unis.measure.summary import MachineSummary
@@ -24,6 +26,7 @@ class SccResults(BaseModel):
     fits: list[LatencyFit]
     claims: list[SccClaim]
     accounts: list[Kept]
+    profiler: ProfilerFound
     kernel_settings: dict[str, list[str]]  # Table 6: by arm, what the kernel said of functions
     left_out: dict[str, str]  # what was not measured, and why
     doubted: dict[str, str]  # what does not show what it is to show, and why
@@ -37,7 +40,10 @@ def results_of(
     """With all verdicts; those of rows are written into them."""
     rows = [row.model_copy(update={"verdict": None}) for row in found.rows]
     judged = [*claims(rows, found.left_out, found.doubted), accounts_claim(found.accounts)]
+    judged += profiler_claims(found.profiler, found.left_out)
     experiments = dict.fromkeys(row.experiment for row in rows)
+    if not found.profiler.empty:
+        experiments["profiler"] = None
     return SccResults(
         machine=machine,
         commit=commit,
@@ -48,9 +54,15 @@ def results_of(
         fits=fits(rows),
         claims=judged,
         accounts=found.accounts,
+        profiler=found.profiler,
         kernel_settings=kernel_settings([row for row in rows if row.experiment != "contention"]),
         left_out={**found.left_out, "policy fifo": FIFO_POLLING},
         doubted=found.doubted,
         remarks={name: paper.remarks(name) for name in experiments},
-        disturbed=remark(row.disturbed for row in rows if row.experiment != "contention"),
+        disturbed=remark(
+            [
+                *(row.disturbed for row in rows if row.experiment != "contention"),
+                *(row.profile.disturbed for row in found.profiler.lengths),
+            ]
+        ),
     )

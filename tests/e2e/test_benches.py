@@ -104,6 +104,26 @@ def test_scc(machine: Machine, tmp_path: Path) -> None:
 
 
 @pytest.mark.benchmark
+def test_scc_profiler(machine: Machine, tmp_path: Path) -> None:
+    """That all of it is measured and judged, not what it says of this machine now."""
+    machine.unis(
+        "bench", "scc", "--quick", "--only", "profiler", "--lengths", "2", "--rounds", "2",
+        "-o", str(tmp_path), code=0,
+    )  # fmt: skip
+    results = json.loads((tmp_path / "results.json").read_text())
+    found = results["profiler"]
+    assert {row["arm"].split(",")[0] for row in found["lengths"]} == {"veth", "ring", "memif"}
+    assert all(row["profile"]["explained_ns"] > 0 for row in found["lengths"])
+    assert {row["context"] for row in found["contexts"]} >= {"user", "kernel", "DPDK"}
+    assert len(found["injected"]) == 5
+    (sleep,) = [row for row in found["injected"] if row["name"] == "sleep"]
+    assert sleep["found_ns"] > 0.5 * sleep["injected_ns"]
+    assert {row["arm"] for row in found["waits"]} >= {"other, polling", "other, blocking"}
+    assert (tmp_path / "profiler-injected.png").stat().st_size > 5_000
+    machine.assert_clean()
+
+
+@pytest.mark.benchmark
 def test_goals(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "goals.json"
     machine.evaluation(
