@@ -49,13 +49,13 @@ def test_polling_under_the_kernel_shall_hand_over_and_does(
         assert machine.ps()["policy"] == "unis"
 
 
-def test_what_needs_a_restart_is_tried_in_bring_ups(machine: Machine, tmp_path: Path) -> None:
-    file = chain_file(machine, "unis")
-    found, said = profiled(machine, file, tmp_path / "out", "--apply")
+def test_a_chain_that_hands_over_is_not_told_to(machine: Machine, tmp_path: Path) -> None:
+    found, said = profiled(machine, chain_file(machine, "unis"), tmp_path / "out")
     assert found.use is not None
     assert [each.name for each in found.use.functions] == ["one", "other"]
-    assert not any("scheduler.policy" in advice.change for advice in found.advice)
-    if not found.advice:
+    assert found.tried == []
+    assert any("hand the CPU over" in each for each in found.considered)
+    if not found.advice:  # as where no CPU is free
         assert "Nothing is to be gained" in said
         assert not (tmp_path / "out" / "advised.yaml").exists()
     machine.assert_clean()

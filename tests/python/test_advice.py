@@ -14,17 +14,21 @@ from tests.python.strategies import Data, maybe
 from tests.python.test_profile_chain import chain_parts
 from unis.advice import trial
 from unis.advice.change import advised_text, changed, lines_of, value_at
+from unis.advice.observed import of_stats
 from unis.advice.rules import LEAST_GAIN, Situation, advise, driver_change
 from unis.advice.trial import TrialSettings, in_turn
 from unis.chain.load import LoadedChain, load
 from unis.chain.model import ChainFile
 from unis.cli.profile_advice import advised, print_advice
+from unis.engine import names
+from unis.errors import UnisError
 from unis.measure.paired import Ratio
 from unis.measure.primitives import MedianNs, Primitive, Primitives
 from unis.parts.accounting import PARTS
 from unis.parts.advised import Advice, ChainUse, FunctionUse, Trial, TrialLoad
 from unis.parts.result import ChainParts, PartTime, PlaceParts
 from unis.plan.machine import Machine
+from unis.v1 import engine_pb2 as pb
 
 PATH = ("fw", "nat", "monitor")
 _MMSG: Data = {"kind": "veth", "driver": "mmsg"}
@@ -395,6 +399,129 @@ def test_trials_end_with_the_first_that_helps_or_the_third(
     found = chain_parts(0).model_copy(update={"advice": advice_of(5), "tried": done})
     best = advised(found)
     assert (best and best.what) == (None if taken is None else f"{taken}.")
+
+
+class _Up:
+    """A chain that is up, in place of a real one: it passes more if its batch is 32."""
+
+    def __init__(self, chain: LoadedChain) -> None:
+        self.plan = planned(chain.file.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        self.fast = chain.file.links[0].batch == 32
+        self.client = self
+
+    def check(self) -> None:
+        """It lives."""
+
+    def settle(self) -> None:
+        """It is empty."""
+
+    def measure(self, request: pb.MeasureRequest) -> pb.MeasureReply:
+        """Delivered is what passes at most, or what is offered."""
+        most = 300_000 if self.fast else 100_000
+        reply = pb.MeasureReply(
+            window_ns=1_000_000_000, delivered=min(most, round(request.pps)), policy=request.policy
+        )
+        reply.latency.value_ns.append(5000)
+        reply.latency.count.append(9)
+        return reply
+
+
+def test_what_needs_a_restart_is_tried_in_bring_ups_whose_order_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came: list[str] = []
+
+    def brought_up(make: Any, _machine: Any, _options: Any, _report: Any, look: Any) -> Any:
+        up = _Up(make())
+        came.append("B" if up.fast else "A")
+        return look(up)
+
+    monkeypatch.setattr(trial, "brought_up", brought_up)
+    monkeypatch.setattr(trial, "plan_chain", lambda chain, _: _Up(chain).plan)
+    file = ChainFile.model_validate(small(links=links_of(**_MMSG, batch=1)))
+    advice = Advice(
+        what="Do so.", change={f"links.{at}.batch": 32 for at in range(4)}, expected_gain=2,
+        kind="throughput", rests_on=["a fact"],
+    )  # fmt: skip
+    machine = Machine(frozenset({0, 1}))
+    chain = LoadedChain(Path("x.yaml"), file)
+    (done,) = in_turn([advice], chain, machine, TrialSettings(6, 0.1), lambda _: None)
+    assert "".join(came) == "ABBAABBA"
+    assert (done.how, done.worth) == ("bring-ups", True)
+    assert (done.overload_kpps.before, done.overload_kpps.after) == (100, 300)
+    assert done.overload_kpps.gain is not None
+    assert done.overload_kpps.gain.median == 3
+    assert done.half_load_us.gain is not None
+    assert done.half_load_us.gain.median == 1
+
+
+def test_what_cannot_be_tried_is_told_and_the_next_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(advice: Advice, *_: object) -> Trial:
+        if advice.what == "0.":
+            raise UnisError("no such driver")
+        return a_trial(advice.what, worth=True)
+
+    monkeypatch.setattr(trial, "_tried", tried)
+    chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(POLLING))
+    told: list[str] = []
+    machine = Machine(frozenset({0, 1}))
+    done = in_turn(advice_of(2), chain, machine, TrialSettings(2, 0.1), told.append)
+    assert [each.what for each in done] == ["1."]
+    assert any("no such driver" in line for line in told)
+
+
+# ------------------------------------------------------------------ what counters say
+
+
+def stats_at(seconds: int, *, waits: bool = False) -> pb.Stats:
+    """Of one function that has 5 µs of CPU for each of 100 packets a second, half of it busy."""
+    packets, ns = 100 * seconds, 1_000_000_000 * seconds
+    stats = pb.Stats(policy=names.policy("other"))
+    stats.account.offered, stats.account.delivered = 4 * packets, packets
+    stats.account.dropped_ingress_full, stats.account.dropped_on_links = 2 * packets, packets
+    function = stats.functions.add(name="f", cpu=1, cost_ns=50, cpu_time_ns=5000 * packets)
+    function.cost_source = pb.COST_SOURCE_ASSUMED if waits else pb.COST_SOURCE_FOLLOWED
+    function.voluntary_switches = packets // 2
+    function.paths.add(chain="c", rx_packets=packets)
+    function.time.elapsed_ns, function.time.busy_ns = ns, ns // 2
+    function.time.waiting_ns = ns // 4
+    stats.components.add(name="source", cpu=0, handled=1, busy_ns=3000 * packets)
+    stats.components.add(name="sink", cpu=0, handled=1, busy_ns=1000 * packets)
+    stats.cores.add(cpu=1, order_seen=10 * seconds, out_of_order=2 * seconds)
+    return stats
+
+
+@pytest.mark.parametrize(("waits", "cost", "by"), [(False, 50, "engine"), (True, 5000, "kernel")])
+def test_counters_of_a_window_are_those_between_two_snapshots(
+    waits: bool, cost: float, by: str
+) -> None:
+    use = of_stats(
+        stats_at(1, waits=waits),
+        stats_at(3, waits=waits),
+        ["f"],
+        "handover",
+        {"f"} if waits else (),
+    )
+    (function,) = use.functions
+    assert (function.cost_ns, function.cost_by, function.switches) == (cost, by, 0.5)
+    assert (function.busy, function.waiting, function.sleeping) == (0.5, 0.25, 0)
+    assert use.lost["first ring full"] == 2
+    assert use.lost_on_links == 1
+    # The source sent two packets of four: 1500 ns each.
+    assert use.engine_ns == 1500 + 1000
+    assert use.out_of_order == pytest.approx(0.2)
+
+
+def test_wake_ups_are_no_part_of_what_a_packet_costs() -> None:
+    use = use_of(POLLING)
+    functions = [
+        each.model_copy(update={"cost_ns": 5000, "cost_by": "kernel", "switches": 0.5})
+        for each in use.functions
+    ]
+    found = situation(
+        POLLING, use_of(POLLING, functions=functions), primitives=primitives(other=1000, wake=2000)
+    )
+    assert found.cost_ns == dict.fromkeys(PATH, 3500)
 
 
 def test_a_profile_with_advice_is_read_again(capsys: pytest.CaptureFixture[str]) -> None:
