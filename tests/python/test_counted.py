@@ -3,6 +3,8 @@
 import errno
 import os
 import threading
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from tests.needs import need
 from unis.cli.counted_tables import print_counted
 from unis.counted import events
-from unis.counted.counting import packets_of
+from unis.counted.counting import Counting, packets_of
 from unis.counted.engine import counts_of as engine_counts
 from unis.counted.events import HARDWARE_EVENTS, SHARED, SOFTWARE_EVENTS, PerfEvents
 from unis.counted.flows import Flows
@@ -44,7 +46,7 @@ from unis.counted.schedstat import (
     parse_schedstat,
     parse_switches,
 )
-from unis.engine.client import EngineClient
+from unis.engine.client import EngineClient, EngineError
 from unis.measure.counters import CountersError, EventReading
 from unis.v1 import engine_pb2 as pb
 
@@ -350,6 +352,72 @@ def test_the_table_has_what_is_not_zero(capsys: pytest.CaptureFixture[str]) -> N
     assert not any(line.startswith("Contention/Run") for line in lines)
     assert any(line.startswith("Wait/Run") for line in lines)
     assert "25%" in lines[-1]
+
+
+# ------------------------------------------------------------------ windows
+
+
+class Clocked:
+    """Counts seconds."""
+
+    name = "clock"
+    units: Mapping[str, str] = {"time": "s"}
+
+    def __init__(self, _: CountedChain) -> None:
+        self.began = 0.0
+
+    def missing(self) -> list[str]:
+        return []
+
+    def begin(self) -> None:
+        self.began = time.monotonic()
+
+    def end(self) -> dict[tuple[str, str], float]:
+        return {("nat", "time"): time.monotonic() - self.began}
+
+
+class Engine:
+    """Delivers a packet each time it is asked."""
+
+    def __init__(self, fails: int = 1000) -> None:
+        self.asked, self.fails = 0, fails
+
+    def stats(self) -> pb.Stats:
+        self.asked += 1
+        if self.asked >= self.fails:
+            raise EngineError("gone")
+        return pb.Stats(account=pb.Account(delivered=self.asked))
+
+
+def counting_of(engine: Engine, *, of_engine: bool = False) -> Counting:
+    chain = CountedChain(cast("EngineClient", engine), (), ())
+    return Counting(chain, [Clocked], of_engine=of_engine)
+
+
+def test_a_count_is_over_before_its_window() -> None:
+    counting = counting_of(Engine(), of_engine=True)
+    with counting.during(0.2, 0.3):
+        time.sleep(0.5)
+        assert len(counting.windows) == 1
+    (found,) = counting.windows
+    assert found.packets[CHAIN] == 1
+    assert found.by_provider["clock"]["nat", "time"] > 0.2
+    assert found.by_provider["engine"][CHAIN, "delivered"] == 1
+    assert set(counting.units) == {"clock", "engine"}
+
+
+def test_a_window_that_ends_before_it_begins_is_not_counted() -> None:
+    counting = counting_of(Engine())
+    with pytest.raises(KeyError), counting.during(60, 60):
+        raise KeyError
+    assert counting.windows == []
+    assert set(counting.units) == {"clock"}
+
+
+def test_an_engine_that_is_gone_is_told() -> None:
+    counting = counting_of(Engine(fails=2))
+    with pytest.raises(EngineError, match="gone"), counting.during(0.01, 0.01):
+        time.sleep(0.2)
 
 
 # ------------------------------------------------------------------ references

@@ -1,7 +1,7 @@
 """What `unis profile chain` finds out of a chain beside the parts of a packet's time."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,27 +37,25 @@ class Beside:
         self._settings = settings
         self._report = report
         self._chain = counted_chain(plan, client)
-        self._free = Counting(self._chain, FREE)
+        self._free = Counting(self._chain, FREE, of_engine=True)
         self._costly = Counting(self._chain, COSTLY)
         self.missing = [*self._free.missing, *self._costly.missing]
         self.hot: Hot | None = None
 
-    @contextlib.contextmanager
-    def counting(self) -> Iterator[None]:
-        """Around a window in which nothing is traced."""
-        self._free.begin()
-        yield
-        self._free.end()
+    def counting(self, settle: float, window: float) -> AbstractContextManager[None]:
+        """Around a window in which nothing is traced; its times in seconds."""
+        return self._free.during(settle, window)
 
-    def own_windows(self, window: Callable[[], object], rounds: int) -> None:
-        """What would disturb the others."""
+    def own_windows(
+        self, measure: Callable[[], object], rounds: int, settle: float, window: float
+    ) -> None:
+        """Windows of what would disturb the others."""
         for _ in range(rounds):
-            self._costly.begin()
-            window()
-            self._costly.end()
+            with self._costly.during(settle, window):
+                measure()
         if self._settings.hot:
             self._report("sampling what the functions run")
-            self._sample(lambda: [window() for _ in range(rounds)])
+            self._sample(lambda: [measure() for _ in range(rounds)])
 
     def counted(self) -> Counted:
         """Of all windows so far. Caches are simulated now, which takes seconds a function."""

@@ -1,6 +1,9 @@
 """Counts windows of a chain, by every provider that works here."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from unis.counted import events
 from unis.counted.engine import DELIVERED, RECEIVED, EngineStatistics
@@ -18,13 +21,15 @@ from unis.counted.schedstat import Schedstat
 from unis.engine.client import EngineClient
 from unis.links.veth import VethPlan
 from unis.plan.model import FunctionPlan, Plan
+from unis.signals import blocked
 from unis.v1 import engine_pb2 as pb
 
 # These only read what the kernel and the engine count anyway.
-FREE: Sequence[ProviderMaker] = (Schedstat, KernelStatistics, EngineStatistics)
+FREE: Sequence[ProviderMaker] = (Schedstat, KernelStatistics)
 # Events of a thread are set aside and taken up again whenever it is switched: that made the latency
 # of a chain 7 % longer (docs/providers.md). So they have windows of their own.
 COSTLY: Sequence[ProviderMaker] = (events.hardware, events.software)
+_BEFORE_END = 0.03  # seconds
 
 
 def counted_chain(plan: Plan, client: EngineClient, stats: pb.Stats | None = None) -> CountedChain:
@@ -49,11 +54,15 @@ def _devices(function: FunctionPlan, plan: Plan) -> frozenset[str]:
 
 
 class Counting:
-    """Counts what happens between `begin` and `end`, as often as they are called."""
+    """Counts windows."""
 
-    def __init__(self, chain: CountedChain, makers: Sequence[ProviderMaker]) -> None:
+    def __init__(
+        self, chain: CountedChain, makers: Sequence[ProviderMaker], *, of_engine: bool = False
+    ) -> None:
+        """`of_engine`: whether its own counts are told too. It is asked in any case."""
         self._providers: list[Provider] = [make(chain) for make in makers]
-        self._packets = EngineStatistics(chain)  # by which counts are divided
+        self._engine = EngineStatistics(chain)
+        self._of_engine = of_engine
         self.windows: list[WindowCounts] = []
 
     @property
@@ -64,18 +73,44 @@ class Counting:
     @property
     def units(self) -> dict[str, Mapping[str, str]]:
         """Of what is counted, by provider."""
-        return {each.name: each.units for each in self._providers}
+        told = [*self._providers, *[self._engine] * self._of_engine]
+        return {each.name: each.units for each in told}
+
+    @contextlib.contextmanager
+    def during(self, settle: float, window: float) -> Iterator[None]:
+        """Counts while a window settles and lasts, seconds: until shortly before its end, for then
+        other traffic comes. It needs a thread, for who measures waits for the engine.
+        """
+        over = threading.Event()
+
+        def count() -> None:
+            if not over.wait(settle / 2):
+                self.begin()
+                over.wait(settle / 2 + window - min(_BEFORE_END, window / 2))
+                self.end()
+
+        with blocked():  # no thread but the main one takes signals
+            pool = ThreadPoolExecutor(1)
+            counted = pool.submit(count)
+        try:
+            yield
+        finally:
+            over.set()
+            pool.shutdown()
+        counted.result()
 
     def begin(self) -> None:
-        """Before a window."""
-        for provider in (*self._providers, self._packets):
+        """Counts from now on."""
+        for provider in (*self._providers, self._engine):
             provider.begin()
 
     def end(self) -> None:
-        """After it."""
-        packets = packets_of(self._packets.end())
+        """Until now."""
+        engine = dict(self._engine.end())
         found = {each.name: dict(each.end()) for each in self._providers}
-        self.windows.append(WindowCounts(packets=packets, by_provider=found))
+        if self._of_engine:
+            found[self._engine.name] = engine
+        self.windows.append(WindowCounts(packets=packets_of(engine), by_provider=found))
 
 
 def packets_of(engine: Counts) -> dict[str, float]:

@@ -158,7 +158,9 @@ class PartsProfiler:
         )
         self._try_tracers()
         rounds = [self._round(pps, at) for at in told_rounds(self._settings.rounds, self._report)]
-        self._beside.own_windows(lambda: self._window(pps), self._settings.rounds)
+        self._beside.own_windows(
+            lambda: self._window(pps), len(rounds), _SETTLE, self._settings.window
+        )
         cost = self._cost(rounds)
         return self._result(rounds, pps, most, cost)
 
@@ -251,7 +253,7 @@ class PartsProfiler:
             if sets := (at + turn) % 3:
                 followed[sets] = self._followed(pps, sets)
             else:
-                with self._beside.counting():
+                with self._beside.counting(_SETTLE, self._settings.window):
                     plain = self._window(pps)
         if plain is None:
             raise RuntimeError("a round has an untraced window")
