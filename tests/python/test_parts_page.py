@@ -15,6 +15,7 @@ from tests.python.parts_found import found_parts, part_time
 from tests.python.test_docs import ROOT
 from tests.python.test_report import Page
 from unis.parts.accounting import COPY, PARTS, PROCESSING, QUEUEING, SEND
+from unis.parts.advised import Advice, Trial, TrialLoad
 from unis.parts.result import ChainParts
 from unis.report.bars import time_text
 from unis.report.parts import parts_page
@@ -77,7 +78,7 @@ def test_the_page_is_whole_and_needs_nothing_else(functions: int) -> None:
     assert not {"script", "link", "iframe", "img"} & set(parsed.tags)
     assert set(re.findall(r"url\(#(\w+)\)", page)) == set(parsed.ids)
     assert "A <fast> CPU" in parsed.text
-    assert "left out: did not come to the sink" in parsed.text
+    assert "3 packets: did not come to the sink" in parsed.text
     assert "latency +10.0%, throughput -10.0%" in parsed.text
 
 
@@ -190,6 +191,20 @@ def test_whatever_the_parts_are_the_pictures_are_in_their_frames(data: st.DataOb
                 assert math.isfinite(value)
                 assert 0 <= value <= 960
     assert len(pictures(page)[_PLACES].findall(f"{_SVG}g/{_SVG}title/..")) >= functions + 3
+
+
+def test_advice_is_told_with_what_it_rests_on_and_what_came_of_it() -> None:
+    advice = Advice(
+        what="Batch <32>.", change={}, expected_gain=3, kind="throughput", rests_on=["it spins"]
+    )
+    load = TrialLoad(before=1, after=3, gain=None)
+    trial = Trial(what="Batch <32>.", how="windows", overload_kpps=load, half_load_us=load,
+                  worth=True)  # fmt: skip
+    said = Page(parts_page(found_parts().model_copy(update={"advice": [advice], "tried": [trial]})))
+    assert "Batch <32>. Gain: about 3.0 times the throughput at overload." in said.text
+    assert "Rests on: it spins." in said.text
+    assert "It was worth it." in said.text
+    assert "To gain" not in parts_page(found_parts())
 
 
 def test_times_have_a_unit_that_suits_them() -> None:

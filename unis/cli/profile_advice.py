@@ -40,7 +40,7 @@ def print_advice(found: ChainParts, chain: LoadedChain | None) -> None:
         return
     print_line("To gain:", "bold")
     for at, advice in enumerate(found.advice, 1):
-        print_line(f"{at}. {advice.what} Gain: {_gain(advice)}.")
+        print_line(f"{at}. {advice.what} Gain: {advice.gain}.")
         for fact in advice.rests_on:
             print_line(f"   rests on: {fact}")
     for trial in found.tried:
@@ -71,12 +71,6 @@ def write_advised(found: ChainParts, chain: LoadedChain, folder: Path) -> None:
         file = folder / "advised.yaml"
         write_result(file, advised_text(chain.path, best))
         say(str(file))
-
-
-def _gain(advice: Advice) -> str:
-    if advice.kind == "throughput":
-        return f"about {advice.expected_gain:.1f} times the throughput at overload"
-    return f"a median latency shorter by about {advice.expected_gain:.1f} times"
 
 
 def _print_trial(trial: Trial) -> None:

@@ -20,6 +20,13 @@ class Advice(BaseModel):
     kind: Gain
     rests_on: list[str]  # measured facts, each with its figure and who measured it
 
+    @property
+    def gain(self) -> str:
+        """How much, in words."""
+        if self.kind == "throughput":
+            return f"about {self.expected_gain:.1f} times the throughput at overload"
+        return f"a median latency shorter by about {self.expected_gain:.1f} times"
+
 
 class TrialLoad(BaseModel):
     """What was measured before and after at one load: medians over the windows."""

@@ -19,6 +19,7 @@ from unis.parts.accounting import (
 )
 from unis.parts.result import ChainParts, PartTime, PlaceParts
 from unis.report.bars import Bar, Look, Stretch, drawn, stacked, time_text
+from unis.report.shapes import short
 from unis.report.templates import template
 
 _RESIDUAL, _LATENCY = "residual", "latency"
@@ -33,6 +34,7 @@ _COLOURS = {
     SEND: "#D55E00",
 }
 _OTHER = "#F0E442"
+_LETTERS = 19  # of a name in the table
 _SLIVER = 20  # times as long is the longest bar
 _IDLE = (QUEUEING, RUN_DELAY, BLOCKED)  # nothing is done for the packet
 _MEANINGS = {
@@ -55,7 +57,12 @@ def parts_page(found: ChainParts) -> str:
     looks |= {_RESIDUAL: Look(hatching="unknown"), _LATENCY: Look()}
     marks = _marks(places)
     by_place = _by_place(found, places, parts)
-    page = template("parts.html.j2", whole=_whole_ns, measured=partial(_measured, marks))
+    page = template(
+        "parts.html.j2",
+        whole=_whole_ns,
+        measured=partial(_measured, marks),
+        short=partial(short, letters=_LETTERS),
+    )
     return page.render(
         found=found,
         residual=_residual(found),
@@ -227,15 +234,13 @@ def _whole_ns(ns: float) -> str:
     return f"{ns:,.0f}"
 
 
-def _facts(found: ChainParts) -> dict[str, object]:
+def _facts(found: ChainParts) -> list[tuple[str, object]]:
     cost = found.tracing_cost
-    missing = {f"missing {at}": what for at, what in enumerate(found.missing, 1)}
-    left_out = {f"left out: {why}": f"{count:,} packets" for why, count in found.left_out.items()}
-    return {
-        "tracing": f"latency {cost.latency - 1:+.1%}, throughput {cost.throughput - 1:+.1%}; "
-        f"{time_text(cost.ns_per_packet)} a packet, which the parts do not contain",
-        "followed": f"{found.packets:,} packets, {found.per_second:,.0f} a second",
-        **left_out,
-        **missing,
-        **{key.replace("_", " "): value for key, value in found.machine.model_dump().items()},
-    }
+    return [
+        ("tracing", f"latency {cost.latency - 1:+.1%}, throughput {cost.throughput - 1:+.1%}; "
+         f"{time_text(cost.ns_per_packet)} a packet, which was taken off the parts"),
+        ("followed", f"{found.packets:,} packets, {found.per_second:,.0f} a second"),
+        *(("left out", f"{count:,} packets: {why}") for why, count in found.left_out.items()),
+        *(("missing", what) for what in found.missing),
+        *((key.replace("_", " "), value) for key, value in found.machine.model_dump().items()),
+    ]  # fmt: skip
