@@ -189,6 +189,7 @@ format: $(STUBS)
 docs: $(STUBS)
 	@uv run python -m tools.cli_pages docs/cli
 	@uv run python -m tools.schemas docs
+	@uv run python -m tools.counter_pages docs
 	@uv run unis schema > $(BUILD)/schema && mv $(BUILD)/schema docs/chain-file.schema.json
 
 wheel: $(STUBS)

@@ -65,7 +65,7 @@ void FunctionTimes::Look(const std::string& function, const Counters& counters,
   // Packets are a function's to write: not every number of it can be a time.
   const double work = static_cast<double>(Since(one.packets, counters.packets)) * counters.cost_ns;
   const auto busy = static_cast<std::int64_t>(std::clamp(work, 0.0, static_cast<double>(all.ran)));
-  const std::int64_t blocked =
+  const std::int64_t for_room =
       std::min(all.waited, Since(one.waited_for_room_ns, counters.waited_for_room_ns));
   one.packets = counters.packets;
   one.waited_for_room_ns = std::max(one.waited_for_room_ns, counters.waited_for_room_ns);
@@ -76,9 +76,9 @@ void FunctionTimes::Look(const std::string& function, const Counters& counters,
   time.set_elapsed_ns(add(time.elapsed_ns(), all.ran + all.waited + all.slept));
   time.set_busy_ns(add(time.busy_ns(), busy));
   time.set_spinning_ns(add(time.spinning_ns(), all.ran - busy));
-  time.set_waiting_ns(add(time.waiting_ns(), all.waited - blocked));
-  time.set_backpressured_ns(add(time.backpressured_ns(), blocked));
-  time.set_sleeping_ns(add(time.sleeping_ns(), all.slept));
+  time.set_run_delay_ns(add(time.run_delay_ns(), all.waited - for_room));
+  time.set_backpressured_ns(add(time.backpressured_ns(), for_room));
+  time.set_blocked_ns(add(time.blocked_ns(), all.slept));
 }
 
 v1::FunctionTime FunctionTimes::Of(const std::string& function) const {

@@ -60,8 +60,8 @@ class FunctionTimesTest : public testing::Test {
 };
 
 std::uint64_t Sum(const v1::FunctionTime& time) {
-  return time.busy_ns() + time.spinning_ns() + time.waiting_ns() + time.backpressured_ns() +
-         time.sleeping_ns();
+  return time.busy_ns() + time.spinning_ns() + time.run_delay_ns() + time.backpressured_ns() +
+         time.blocked_ns();
 }
 
 TEST_F(FunctionTimesTest, TheStatesAreThoseOfTheKernelAndOfThePackets) {
@@ -75,9 +75,9 @@ TEST_F(FunctionTimesTest, TheStatesAreThoseOfTheKernelAndOfThePackets) {
   const v1::FunctionTime time = Time();
   EXPECT_EQ(time.busy_ns(), 1'500'000U);
   EXPECT_EQ(time.spinning_ns(), 500'000U);
-  EXPECT_EQ(time.waiting_ns(), 2'000'000U);
+  EXPECT_EQ(time.run_delay_ns(), 2'000'000U);
   EXPECT_EQ(time.backpressured_ns(), 1'000'000U);
-  EXPECT_EQ(time.sleeping_ns(), 5'000'000U);
+  EXPECT_EQ(time.blocked_ns(), 5'000'000U);
   EXPECT_EQ(time.elapsed_ns(), 10'000'000U);
 }
 
@@ -94,14 +94,14 @@ TEST_F(FunctionTimesTest, WhoGetsNoCpuWaitsAndDoesNotSleep) {
   for (int look = 0; look < 5; ++look) {
     thread_.Wait(200 * kMs);
     Look();
-    EXPECT_EQ(Time().sleeping_ns(), 0U);
+    EXPECT_EQ(Time().blocked_ns(), 0U);
   }
   thread_.Run(10 * kMs);
   Look();
   thread_.Sleep(100 * kMs);
   Look();
-  EXPECT_EQ(Time().waiting_ns(), 1'000'000'000U);
-  EXPECT_EQ(Time().sleeping_ns(), 100'000'000U) << "the wait is not counted twice";
+  EXPECT_EQ(Time().run_delay_ns(), 1'000'000'000U);
+  EXPECT_EQ(Time().blocked_ns(), 100'000'000U) << "the wait is not counted twice";
 }
 
 // The kernel does not count a stop by a signal as a wait.
@@ -112,7 +112,7 @@ TEST_F(FunctionTimesTest, WhoIsStoppedForOthersWaits) {
   thread_.Run(kMs);
   thread_.now += 4 * kMs;
   Look();
-  EXPECT_EQ(Time().waiting_ns(), 4'000'000U);
+  EXPECT_EQ(Time().run_delay_ns(), 4'000'000U);
   EXPECT_EQ(Time().spinning_ns(), 1'000'000U);
 }
 
@@ -126,15 +126,15 @@ TEST_F(FunctionTimesTest, WhoWasStoppedByASignalWaitsAndThenIsAsBefore) {
   Look();
   thread_.Stop(60 * kMs);
   Look();
-  EXPECT_EQ(Time().waiting_ns(), 69'000'000U);
-  EXPECT_EQ(Time().sleeping_ns(), 0U);
+  EXPECT_EQ(Time().run_delay_ns(), 69'000'000U);
+  EXPECT_EQ(Time().blocked_ns(), 0U);
   for (int turn = 0; turn < 10; ++turn) {
     thread_.Wait(10 * kMs);
     thread_.Run(kMs);
     Look();
   }
-  EXPECT_EQ(Time().waiting_ns(), 169'000'000U);
-  EXPECT_EQ(Time().sleeping_ns(), 0U);
+  EXPECT_EQ(Time().run_delay_ns(), 169'000'000U);
+  EXPECT_EQ(Time().blocked_ns(), 0U);
 }
 
 // The time of a function is that of all its threads. The time of a thread that has ended stays.
@@ -154,8 +154,8 @@ TEST_F(FunctionTimesTest, EachThreadOfAFunctionHasItsTime) {
   look({other.seen(), thread_.seen()});
   EXPECT_EQ(Time().busy_ns(), 7'000'000U);
   EXPECT_EQ(Time().spinning_ns(), 4'000'000U);
-  EXPECT_EQ(Time().waiting_ns(), 5'000'000U);
-  EXPECT_EQ(Time().sleeping_ns(), 4'000'000U);
+  EXPECT_EQ(Time().run_delay_ns(), 5'000'000U);
+  EXPECT_EQ(Time().blocked_ns(), 4'000'000U);
   thread_.Run(kMs);
   look({thread_.seen()});
   EXPECT_EQ(Time().elapsed_ns(), 21'000'000U);
@@ -232,9 +232,9 @@ TEST_P(RandomFunctionTimesTest, SumToTheTimeThatPassed) {
         const v1::FunctionTime now = Time();
         EXPECT_GE(now.busy_ns(), before.busy_ns());
         EXPECT_GE(now.spinning_ns(), before.spinning_ns());
-        EXPECT_GE(now.waiting_ns(), before.waiting_ns());
+        EXPECT_GE(now.run_delay_ns(), before.run_delay_ns());
         EXPECT_GE(now.backpressured_ns(), before.backpressured_ns());
-        EXPECT_GE(now.sleeping_ns(), before.sleeping_ns());
+        EXPECT_GE(now.blocked_ns(), before.blocked_ns());
     }
   }
   Look();
@@ -245,8 +245,8 @@ TEST_P(RandomFunctionTimesTest, SumToTheTimeThatPassed) {
     EXPECT_NEAR(static_cast<double>(seen), static_cast<double>(truth), static_cast<double>(error));
   };
   near(time.busy_ns() + time.spinning_ns(), thread_.ran, 0);
-  near(time.waiting_ns() + time.backpressured_ns(), thread_.waited, longest);
-  near(time.sleeping_ns(), thread_.slept, longest);
+  near(time.run_delay_ns() + time.backpressured_ns(), thread_.waited, longest);
+  near(time.blocked_ns(), thread_.slept, longest);
 }
 
 }  // namespace

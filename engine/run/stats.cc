@@ -185,6 +185,12 @@ void FillCores(const RunView& run, v1::Stats& stats) {
     out.set_cpu(cpu);
     const CoreStatistics& seen = core.statistics;
     out.set_switches(seen.switches);
+    for (std::size_t i = 0; i < kSwitchReasons; ++i) {
+      if (seen.reasons[i] == 0) continue;
+      auto& count = *out.add_reasons();
+      count.set_reason(ToProto(static_cast<SwitchReason>(i)));
+      count.set_switches(seen.reasons[i]);
+    }
     out.set_failed_switches(seen.failed_switches);
     out.set_rests(seen.parks);
     out.set_wakes(seen.wakes);

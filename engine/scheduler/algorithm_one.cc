@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace unis {
@@ -122,7 +123,7 @@ void AlgorithmOne::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept
                    std::max<Nanoseconds>(0, now + settings().latency_compensation - began));
   costs_.BeginTurn(current_, {.begin = settled_, .slice = slice_, .interval = settings().interval});
   if (!CountsItsTurns(current_)) {
-    if (!starts) ++switches_;
+    if (!starts) ++reasons_[static_cast<std::size_t>(reason)];
     ++current_task().switched_in;
   }
   if (IsTraced()) Record(previous, reason, now);
@@ -259,7 +260,8 @@ CoreStatistics AlgorithmOne::statistics() const noexcept {
           .parked = parked,
           .switch_ns = switch_latency_.ns(),
           .decisions = decisions_,
-          .switches = switches_,
+          .switches = std::reduce(reasons_.begin(), reasons_.end()),
+          .reasons = reasons_,
           .failed_switches = failed_switches_,
           .parks = parking_.times()};
 }

@@ -1,6 +1,7 @@
 // Algorithm 1 of the paper (section 4.4) for one core: which task runs next, and for how long.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -107,8 +108,8 @@ class AlgorithmOne : public CoreScheduler {
   ProcessController& controller_;
   SwitchObserver* observer_;
   SwitchLatency switch_latency_;
-  Nanoseconds decided_ = 0;  // the last switch
-  std::uint64_t switches_ = 0;
+  Nanoseconds decided_ = 0;                                 // the last switch
+  std::array<std::uint64_t, kSwitchReasons> reasons_ = {};  // of switches, by SwitchReason
   std::uint64_t failed_switches_ = 0;
 };
 

@@ -3,6 +3,7 @@
 // tests. Nothing here or in this folder knows the OS, DPDK or a clock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -121,6 +122,7 @@ enum class SwitchReason : std::uint8_t {
   kStill,    // one of several threads of its function, it has moved no packet for a while
   kBetween,  // one that does not yield runs between the turns of others
 };
+constexpr std::size_t kSwitchReasons = static_cast<std::size_t>(SwitchReason::kBetween) + 1;
 
 struct SwitchRecord {
   Nanoseconds time;

@@ -6,6 +6,8 @@
 // a thread of its own. To add a policy: docs/architecture.md.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -23,8 +25,10 @@ struct CoreStatistics {
   std::uint32_t budget = 0;                      // packets of a turn; 0: no task yields by itself
   Nanoseconds switch_ns = 0;  // from the decision until the next task runs, as seen
   // Counters since the scheduler was made.
-  std::uint64_t decisions = 0;        // looks at the core
-  std::uint64_t switches = 0;         // with those that tasks made
+  std::uint64_t decisions = 0;  // looks at the core
+  std::uint64_t switches = 0;   // with those that tasks made
+  // The switches by SwitchReason. Turns that tasks count by themselves are all under kSelf.
+  std::array<std::uint64_t, kSwitchReasons> reasons = {};
   std::uint64_t failed_switches = 0;  // that the controller could not make
   std::uint64_t parks = 0;            // times that all tasks were parked
   std::uint64_t wakes = 0;            // of tasks that sleep between packets; each ran them once
@@ -41,6 +45,7 @@ struct CoreStatistics {
     *this = later;
     decisions += before.decisions;
     switches += before.switches;
+    for (std::size_t i = 0; i < kSwitchReasons; ++i) reasons[i] += before.reasons[i];
     failed_switches += before.failed_switches;
     parks += before.parks;
     wakes += before.wakes;

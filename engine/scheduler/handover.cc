@@ -308,7 +308,9 @@ CoreStatistics Handover::statistics() const noexcept {
     statistics.current.reset();
   }
   for (const TaskState& task : tasks_) {
-    statistics.switches += yielding_.TurnsOf(task.index);
+    const std::uint64_t turns = yielding_.TurnsOf(task.index);
+    statistics.switches += turns;
+    statistics.reasons[static_cast<std::size_t>(SwitchReason::kSelf)] += turns;
     if (any_yields_) statistics.budget = std::max(statistics.budget, BudgetOf(task));
   }
   return statistics;

@@ -100,7 +100,7 @@ def test_they_hand_the_cpu_over_and_sleep(machine: Machine) -> None:
     stats = machine.ps()["stats"]
     assert [core.get("cannot_rest", "") for core in stats["cores"]] == [""]
     for function in stats["functions"]:
-        assert int(function["time"]["sleeping_ns"]) > 0, function["name"]
+        assert int(function["time"]["blocked_ns"]) > 0, function["name"]
 
 
 def test_one_that_is_killed_comes_back(machine: Machine) -> None:

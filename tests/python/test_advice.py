@@ -484,7 +484,7 @@ def stats_at(seconds: int, *, waits: bool = False) -> pb.Stats:
     function.voluntary_switches = packets // 2
     function.paths.add(chain="c", rx_packets=packets)
     function.time.elapsed_ns, function.time.busy_ns = ns, ns // 2
-    function.time.waiting_ns = ns // 4
+    function.time.run_delay_ns = ns // 4
     stats.components.add(name="source", cpu=0, handled=1, busy_ns=3000 * packets)
     stats.components.add(name="sink", cpu=0, handled=1, busy_ns=1000 * packets)
     stats.cores.add(cpu=1, order_seen=10 * seconds, out_of_order=2 * seconds)

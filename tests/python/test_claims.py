@@ -54,7 +54,10 @@ def test_a_number_is_that_of_the_results(document: Path, found: re.Match[str]) -
 def test_there_are_claims_in_the_readme_and_where_figures_are_explained() -> None:
     named = {document.name for document, _ in claims()}
     assert {"README.md", "measuring.md"} <= named
-    texts = (re.sub(r"<!-- (load \w+|end of load) -->", "", each.read_text()) for each in DOCS)
+    texts = (
+        re.sub(r"<!-- ((load|columns) \w+|end of (load|columns)) -->", "", each.read_text())
+        for each in DOCS
+    )
     marks = sum(text.count("<!--") for text in texts)
     assert marks == len([*claims()]), "a mark is not written as this file says, or not where"
 

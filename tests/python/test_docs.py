@@ -6,12 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.console import Group
-from rich.table import Table
 
 from tools import cli_pages
 from unis import links
-from unis.cli import view
 from unis.engine import names
 from unis.v1 import engine_pb2 as pb
 
@@ -161,56 +158,8 @@ def told_by_section() -> dict[str, list[list[str]]]:
     }
 
 
-def columns_told(*sections: str) -> dict[str, set[str]]:
-    """The columns that sections explain, by command."""
-    told: dict[str, set[str]] = {"ps": set(), "top": set()}
-    for names_cell, command, _ in (
-        row for section in sections for row in told_by_section()[section]
-    ):
-        columns = re.findall("`([^`]+)`", names_cell)
-        commands = re.findall("`([^`]+)`", command)
-        if command == "both":
-            pairs = [(of, column) for of in told for column in columns]
-        elif len(commands) == 1:
-            pairs = [(commands[0], column) for column in columns]
-        else:  # one column each
-            pairs = list(zip(commands, columns, strict=True))
-        for of, column in pairs:
-            assert column not in told[of], f"{column} of {of} is explained twice"
-            told[of].add(column)
-    return told
-
-
 def test_each_state_is_explained() -> None:
     told = [row[0].strip("`") for row in told_by_section()["States"]]
     states = {names.state_name(state) for state in pb.FunctionState.values() if state}
     assert len(told) == len(states)
     assert {*told} == states
-
-
-def test_each_column_is_explained_where_it_is_shown() -> None:
-    chain = pb.ChainStats(name="a", edges=[pb.EdgeStats(to="b"), pb.EdgeStats(to="c")])
-    stats = pb.Stats(
-        chains=[chain], cores=[pb.CoreStats()], components=[pb.ComponentStats()],
-        functions=[pb.FunctionStats(paths=[pb.PathStats()])],
-    )  # fmt: skip
-    shown = view.live_view("", view.Rates(stats, stats), 200)
-    assert isinstance(shown, Group)
-    top = [part for part in shown.renderables if isinstance(part, Table)]
-    processes, times, edges = view.processes(stats, {}), view.times(stats), view.edges(stats, {})
-    assert edges is not None
-    chains, top_edges, functions, cpus, platform = top
-
-    def headings(*tables: Table) -> set[str]:
-        return {str(column.header) for table in tables for column in table.columns} - {""}
-
-    repeated = {"chain", "function", "CPU"}  # whose row it is: explained with the functions
-    assert columns_told("Functions", "Time") == {
-        "ps": headings(processes, times), "top": headings(functions),
-    }  # fmt: skip
-    assert columns_told("Chains, and edges of chains with branches") == {
-        "ps": headings(edges) - repeated, "top": headings(chains, top_edges) - repeated,
-    }  # fmt: skip
-    assert columns_told("CPUs, and the parts of the engine") == {
-        "ps": set(), "top": headings(cpus, platform) - repeated,
-    }  # fmt: skip

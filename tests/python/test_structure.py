@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE, RESEARCH = ROOT / "unis", ROOT / "evaluation"
 # What stands behind may import what stands before.
 LAYERS = [
-    "v1", "errors", "signals", "rpc", "built", "engine", "links", "chain", "slo", "isolate",
+    "v1", "errors", "signals", "rpc", "built", "engine", "counters",
+    "links", "chain", "slo", "isolate",
     "workload", "container", "plan", "runtime", "simulate", "measure", "counted", "parts",
     "advice", "profile", "agent", "report", "bench", "calibrate", "cli",
 ]  # fmt: skip

@@ -44,8 +44,8 @@ def snapshot(seconds: int) -> pb.Stats:
                 cpu_time_ns=SECOND * seconds // 4,
                 time=pb.FunctionTime(
                     elapsed_ns=SECOND * seconds, busy_ns=SECOND * seconds // 5,
-                    spinning_ns=SECOND * seconds // 20, waiting_ns=SECOND * seconds // 4,
-                    backpressured_ns=SECOND * seconds // 10, sleeping_ns=SECOND * seconds * 2 // 5,
+                    spinning_ns=SECOND * seconds // 20, run_delay_ns=SECOND * seconds // 4,
+                    backpressured_ns=SECOND * seconds // 10, blocked_ns=SECOND * seconds * 2 // 5,
                 ),
                 paths=[
                     pb.PathStats(
@@ -137,11 +137,14 @@ def test_a_process_tells_what_it_ran() -> None:
 
 def test_the_states_of_a_function_are_shares_of_its_time() -> None:
     stream = io.StringIO()
-    Console(file=stream, width=80).print(times(snapshot(4)))
+    stats = snapshot(4)
+    stats.functions.add(name="new")
+    Console(file=stream, width=80).print(times(stats))
     lines = [" ".join(line.split()) for line in stream.getvalue().splitlines()]
-    assert lines[0] == "function elapsed busy spinning waiting backpressured sleeping"
+    assert lines[0] == "function elapsed busy spinning run delay backpressured blocked"
     assert lines[1] == "nat 4.0 s 20% 5% 25% 10% 40%"
-    assert lines[2] == "fw 0.0 s – – – – –", "none was taken hold of"
+    assert lines[2] == "fw 2.0 s 100% 0% 0% 0% 0%"
+    assert lines[3] == "new 0.0 s – – – – –", "none was taken hold of"
 
 
 def test_a_wide_terminal_tells_of_functions_without_a_cpu() -> None:
@@ -159,7 +162,7 @@ def test_states_are_shares_of_the_time_of_all_threads_of_a_function() -> None:
         tenth = SECOND * seconds // 10
         time = pb.FunctionTime(
             elapsed_ns=30 * tenth, busy_ns=6 * tenth, spinning_ns=3 * tenth,
-            waiting_ns=11 * tenth, sleeping_ns=10 * tenth,
+            run_delay_ns=11 * tenth, blocked_ns=10 * tenth,
         )  # fmt: skip
         functions = [pb.FunctionStats(name="ids", cpu=1, time=time, paths=[pb.PathStats()])]
         cores = [pb.CoreStats(cpu=1)]
@@ -172,6 +175,25 @@ def test_states_are_shares_of_the_time_of_all_threads_of_a_function() -> None:
     assert any(line.startswith("ids 1 – – – – –") for line in shown(again)), (
         "its counters began anew"
     )
+
+
+def test_a_counter_that_begins_anew_has_no_rate() -> None:
+    """As those of a function do that came again: it has not sent fewer than none."""
+
+    def at(seconds: int, received: int, dropped: int) -> pb.Stats:
+        path = pb.PathStats(
+            chain="edge", rx_packets=received, received_known=True, sent_known=True,
+            dropped_egress_full=dropped,
+        )  # fmt: skip
+        functions = [pb.FunctionStats(name="fw", switched_in=received // 100, paths=[path])]
+        chain = pb.ChainStats(name="edge", dropped_ingress_full=dropped, dropped_down=received)
+        return pb.Stats(time_ns=SECOND * seconds, functions=functions, chains=[chain])
+
+    lines = shown(Rates(at(1, 5000, 700), at(2, 6000, 10)))
+    assert any(line.startswith("edge 0 0 0.00 1k") for line in lines), lines
+    assert any(line.startswith("fw 0 – – – – – edge 1k") for line in lines), lines
+    assert any(line.endswith(" 10 0") for line in lines), lines
+    assert not any("-" in line for line in lines)
 
 
 def test_who_keeps_a_cpu_from_being_idle_is_named_and_how_long_turns_and_delays_are() -> None:

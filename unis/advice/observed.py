@@ -145,8 +145,8 @@ def _use(
         packets=received / delivered,
         busy=share("busy_ns"),
         spinning=share("spinning_ns"),
-        waiting=share("waiting_ns", "backpressured_ns"),
-        sleeping=share("sleeping_ns"),
+        waiting=share("run_delay_ns", "backpressured_ns"),
+        sleeping=share("blocked_ns"),
     )
 
 

@@ -258,8 +258,8 @@ def top(
     """Watch a run live: CPU shares, packets, links, switches and drops of each function.
 
     A function is busy while packets need it at their cost, and spinning while it polls without
-    packets. It is waiting while it could run and has no CPU, and backpressured if its packets also
-    find no room behind it. Else it is sleeping. The last three need a terminal of 152 columns.
+    packets. In run delay it could run and has no CPU; backpressured, its packets also find no room
+    behind it. Else it is blocked: it sleeps. The last three need a terminal of 152 columns.
 
     Example: unis top --interval 0.5
     """

@@ -11,6 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from unis.counters import columns
+from unis.counters.columns import Column
 from unis.engine import names
 from unis.runtime.account import account_line
 from unis.runtime.state import FunctionProcess
@@ -21,10 +23,9 @@ _INGRESS, _EGRESS = "ingress", "egress"  # as in unis.chain.values, which loads 
 _NAMES = ("function", "chain", "edge", "platform")  # columns that may be folded
 _M = TypeVar("_M", bound=Message)
 _MUCH_OUT_OF_ORDER = 0.01  # of the switches
+_UNTITLED = Column("", "")
 _WIDE = 116  # columns that tables with bars need
 _WIDEST = 152  # columns that the table of functions needs with all five states
-# Of FunctionTime. The first two have a CPU.
-_STATES = ("busy", "spinning", "waiting", "backpressured", "sleeping")
 
 
 def number(value: float) -> str:
@@ -82,17 +83,22 @@ class Rates:
         """Each function, before and now."""
         return _pairs(self.before.functions, self.now.functions, lambda function: function.name)
 
-    def rate(self, before: int, now: int) -> float:
-        """A counter's growth a second."""
-        return (now - before) / self.seconds
+    def rate(self, column: Column, before: Message, now: Message) -> float:
+        """By how much the counters of a column grew in a second. Those that began anew did not."""
+        grown = (one.read(now) - one.read(before) for one in column.readings)
+        return sum(max(0.0, growth) for growth in grown) / self.seconds
+
+    def cell(self, column: Column, before: Message, now: Message) -> str:
+        """That rate; – where the counters are not known."""
+        return number(self.rate(column, before, now)) if column.known(now) else "–"
 
     def cpu(self, cpu: int) -> CpuShares:
         """What all functions of a CPU used of it. They spin whenever they do not work."""
         here = [(was.time, now.time) for was, now in self.functions() if now.cpu == cpu]
-        return CpuShares(
-            sum(self.rate(was.busy_ns, now.busy_ns) for was, now in here) / 1e9,
-            sum(self.rate(was.spinning_ns, now.spinning_ns) for was, now in here) / 1e9,
+        busy, spinning = (
+            sum(self.rate(state, was, now) for was, now in here) for state in columns.HAS_CPU
         )
+        return CpuShares(busy, spinning)
 
 
 def _pairs(
@@ -104,15 +110,22 @@ def _pairs(
         yield earlier.get(key(part), type(part)()), part
 
 
-def _table(title: str, *columns: str, wide: bool = True) -> Table:
+def _table(shown: Sequence[Column], *, title: str = "", wide: bool = True) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
         collapse_padding=not wide,
     )  # fmt: skip
-    for index, column in enumerate(columns):
-        justify: Literal["left", "right"] = "left" if index == 0 else "right"
-        table.add_column(column, justify=justify, no_wrap=column not in _NAMES)
+    for index, column in enumerate(shown):
+        left = index == 0 or column is columns.EDGE
+        justify: Literal["left", "right"] = "left" if left else "right"
+        table.add_column(column.title, justify=justify, no_wrap=column.title not in _NAMES)
     return table
+
+
+def _total(column: Column, now: Message) -> str:
+    """The sum of the counters of a column; – where they are not known."""
+    total = sum(one.read(now) for one in column.readings)
+    return number(total) if column.known(now) else "–"
 
 
 def live_view(name: str, rates: Rates, width: int) -> RenderableType:
@@ -131,78 +144,66 @@ def live_view(name: str, rates: Rates, width: int) -> RenderableType:
 
 
 def _chains(title: str, rates: Rates) -> Table:
-    table = _table(title, "chain", "offered/s", "delivered/s", "Gbit/s", "refused/s", "")
+    table = _table((*columns.TOP_CHAINS, _UNTITLED), title=title)
     for before, now in _pairs(rates.before.chains, rates.now.chains, lambda chain: chain.name):
         table.add_row(
             now.name,
-            number(rates.rate(before.offered, now.offered)),
-            number(rates.rate(before.delivered, now.delivered)),
-            f"{rates.rate(before.delivered_bytes, now.delivered_bytes) * 8 / 1e9:.2f}",
-            number(rates.rate(_refused(before), _refused(now))),
+            rates.cell(columns.OFFERED_RATE, before, now),
+            rates.cell(columns.DELIVERED_RATE, before, now),
+            f"{rates.rate(columns.BIT_RATE, before, now) * 8 / 1e9:.2f}",
+            rates.cell(columns.REFUSED_RATE, before, now),
             Text(f"down: {now.down} is not there", "red") if now.down else "",
         )
     return table
 
 
-def _refused(chain: pb.ChainStats) -> int:
-    """Packets that came and were not let in."""
-    return chain.dropped_ingress_full + chain.dropped_down
-
-
 def _edges(rates: Rates) -> Table:
     """The edges of chains with branches; without such chains the table is empty."""
-    table = _table("", "chain", "edge", "taken/s", "dropped/s", "waiting")
-    table.columns[1].justify = "left"
+    table = _table(columns.TOP_EDGES)
     for before, now in _pairs(rates.before.chains, rates.now.chains, lambda chain: chain.name):
         if not has_branches(now):
             continue
         for at, (was, edge) in enumerate(_pairs(before.edges, now.edges, ends_of)):
             origin = _origin(edge)
-            dropped = rates.rate(was.dropped, edge.dropped)
+            dropped = rates.cell(columns.DROPPED_RATE, was, edge)
             table.add_row(
                 now.name if at == 0 else "",
                 f"{origin or _INGRESS} → {edge.to or _EGRESS}",
-                number(rates.rate(was.taken, edge.taken)),
-                Text(number(dropped), "red" if dropped > 0 else ""),
-                number(edge.waiting),
+                rates.cell(columns.TAKEN_RATE, was, edge),
+                Text(dropped, "" if dropped == "0" else "red"),
+                _total(columns.EDGE_WAITING, edge),
             )
     return table
 
 
 def _functions(rates: Rates, wide: bool, *, states: bool) -> Table:
-    told = _STATES if states else _STATES[:2]
-    table = _table(
-        "", "function", "CPU", *told, "chain", "packets/s", "ingress", "egress", "switches/s",
-        "drops/s", wide=wide,
-    )  # fmt: skip
+    table = _table(columns.top_functions(states=states), wide=wide)
     for before, now in rates.functions():
         running = now.state == pb.FUNCTION_STATE_RUNNING
         own = [
             Text(now.name, "bold" if running else ""),
             str(now.cpu),
-            *_shares(before.time, now.time, told),
+            *_shares(before.time, now.time, columns.STATES if states else columns.HAS_CPU),
         ]
-        switches = number(rates.rate(before.switched_in, now.switched_in))
+        switches = rates.cell(columns.TURN_RATE, before, now)
         paths = _pairs(before.paths, now.paths, lambda path: path.chain)
         for row, (was, path) in enumerate(paths):
-            drops = rates.rate(was.dropped_egress_full, path.dropped_egress_full)
+            drops = rates.cell(columns.DROP_RATE, was, path)
             first = own if row == 0 else [""] * len(own)
             table.add_row(
                 *first,
                 path.chain,
-                number(rates.rate(was.rx_packets, path.rx_packets)) if path.received_known else "–",
+                rates.cell(columns.PACKET_RATE, was, path),
                 bar(path.ingress.packets, path.ingress.capacity, wide=wide),
                 bar(path.egress.packets, path.egress.capacity, wide=wide),
                 switches if row == 0 else "",
-                Text(number(drops), "red" if drops else "") if path.sent_known or drops else "–",
+                Text(drops, "" if drops in ("0", "–") else "red"),
             )
     return table
 
 
 def _cores(rates: Rates, wide: bool) -> Table:
-    table = _table(
-        "", "CPU", "busy", "spinning", "idle", "switches/s", "rests/s", "wakes/s", "", wide=wide
-    )
+    table = _table((*columns.TOP_CPUS, _UNTITLED), wide=wide)
     for before, core in _pairs(rates.before.cores, rates.now.cores, lambda core: core.cpu):
         shares = rates.cpu(core.cpu)
         table.add_row(
@@ -210,9 +211,9 @@ def _cores(rates: Rates, wide: bool) -> Table:
             f"{shares.busy:.0%}",
             f"{shares.spinning:.0%}",
             f"{shares.idle:.0%}",
-            number(rates.rate(before.switches, core.switches)),
-            number(rates.rate(before.rests, core.rests)),
-            number(rates.rate(before.wakes, core.wakes)),
+            rates.cell(columns.SWITCH_RATE, before, core),
+            rates.cell(columns.REST_RATE, before, core),
+            rates.cell(columns.WAKE_RATE, before, core),
             parts_bar(
                 [
                     (shares.busy, "█", "green"),
@@ -226,29 +227,30 @@ def _cores(rates: Rates, wide: bool) -> Table:
 
 def _platform(rates: Rates) -> Table:
     """The engine's own parts: where the CPU of the platform limits the chains, busy nears 100 %."""
-    table = _table("", "platform", "CPU", "busy", "handles/s")
+    table = _table(columns.TOP_PLATFORM)
     parts = _pairs(rates.before.components, rates.now.components, lambda part: part.name)
     for before, now in parts:
         unit = "switches" if now.name.startswith("scheduler") else "packets"
         table.add_row(
             now.name,
             str(now.cpu),
-            f"{rates.rate(before.busy_ns, now.busy_ns) / 1e9:.0%}",
-            f"{number(rates.rate(before.handled, now.handled))} {unit}",
+            f"{rates.rate(columns.BUSY_PART, before, now):.0%}",
+            f"{rates.cell(columns.HANDLED_RATE, before, now)} {unit}",
         )
-    used = rates.rate(rates.before.engine_cpu_ns, rates.now.engine_cpu_ns) / 1e9
+    used = rates.rate(columns.ENGINE_CPU, rates.before, rates.now)
     table.add_row("all, with polling", "", f"{used:.0%}", "")
     return table
 
 
-def _shares(before: pb.FunctionTime, now: pb.FunctionTime, states: Sequence[str]) -> list[str]:
+def _shares(before: pb.FunctionTime, now: pb.FunctionTime, shown: Sequence[Column]) -> list[str]:
     """What of the time of its threads, from `before` to `now`, a function was in each state."""
-
-    def grown(state: str) -> int:
-        return int(getattr(now, f"{state}_ns") - getattr(before, f"{state}_ns"))
-
-    elapsed = grown("elapsed")
-    return [f"{grown(state) / elapsed:.0%}" if elapsed > 0 else "–" for state in states]
+    grown = {
+        state.title: state.readings[0].read(now) - state.readings[0].read(before)
+        for state in columns.STATES
+    }
+    elapsed = sum(grown.values())
+    known = elapsed > 0 and min(grown.values()) >= 0  # else they began anew
+    return [f"{grown[state.title] / elapsed:.0%}" if known else "–" for state in shown]
 
 
 def _cost(function: pb.FunctionStats) -> str:
@@ -258,10 +260,7 @@ def _cost(function: pb.FunctionStats) -> str:
 
 def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
     """Processes, their state and what became of their packets; `noted` by the launcher."""
-    table = _table(
-        "", "function", "pid", "threads", "CPU", "state", "restarts", "class", "ran",
-        "ns a packet", "chain", "received", "sent", "link full", "taken",
-    )  # fmt: skip
+    table = _table(columns.PS_FUNCTIONS)
     for function in stats.functions:
         note = noted.get(function.name)
         ended = note is not None and bool(note.ended)
@@ -279,24 +278,19 @@ def processes(stats: pb.Stats, noted: Mapping[str, FunctionProcess]) -> Table:
         if not function.paths:
             table.add_row(*own)
         for row, path in enumerate(function.paths):
-            counts = (
-                (path.rx_packets, path.received_known),
-                (path.tx_packets, path.sent_known),
-                # A link may tell this though it cannot be read.
-                (path.dropped_egress_full, path.sent_known or path.dropped_egress_full),
-                (path.taken, path.counted),
-            )
-            shown = [number(count) if known else "–" for count, known in counts]
+            counts = (columns.RECEIVED, columns.SENT, columns.LINK_FULL, columns.TAKEN)
+            shown = [_total(column, path) for column in counts]
             table.add_row(*(own if row == 0 else [""] * len(own)), path.chain, *shown)
     return table
 
 
 def times(stats: pb.Stats) -> Table:
     """What functions did with their time since UNiS schedules them."""
-    table = _table("", "function", "elapsed", *_STATES)
+    table = _table(columns.PS_TIME)
     for function in stats.functions:
-        shares = _shares(pb.FunctionTime(), function.time, _STATES)
-        table.add_row(function.name, f"{function.time.elapsed_ns / 1e9:.1f} s", *shares)
+        elapsed = sum(state.read(function.time) for state in columns.ELAPSED.readings)
+        shares = _shares(pb.FunctionTime(), function.time, columns.STATES)
+        table.add_row(function.name, f"{elapsed:.1f} s", *shares)
     return table
 
 
@@ -306,8 +300,7 @@ def edges(stats: pb.Stats, waits: Mapping[str, Sequence[float | None]]) -> Table
     chains = [chain for chain in stats.chains if has_branches(chain)]
     if not chains:
         return None
-    table = _table("", "chain", "edge", "port", "offered", "taken", "dropped", "waiting", "wait")
-    table.columns[1].justify = "left"
+    table = _table(columns.PS_EDGES)
     for chain in chains:
         known = waits.get(chain.name) or [None] * len(chain.edges)
         for at, (edge, wait) in enumerate(zip(chain.edges, known, strict=True)):
@@ -316,10 +309,10 @@ def edges(stats: pb.Stats, waits: Mapping[str, Sequence[float | None]]) -> Table
                 chain.name if at == 0 else "",
                 f"{origin or _INGRESS} → {edge.to or _EGRESS}",
                 str(edge.port) if origin else "",
-                number(edge.offered),
-                number(edge.taken),
-                Text(number(edge.dropped), "red" if edge.dropped else ""),
-                number(edge.waiting),
+                _total(columns.EDGE_OFFERED, edge),
+                _total(columns.EDGE_TAKEN, edge),
+                Text(_total(columns.EDGE_DROPPED, edge), "red" if edge.dropped else ""),
+                _total(columns.EDGE_WAITING, edge),
                 "–" if wait is None else f"{wait / 1000:,.0f} µs",
             )
     return table

@@ -1,18 +1,14 @@
 """What became of every packet, in one line."""
 
+from unis.counters.declared import ESTIMATED, OUTCOMES
 from unis.v1 import engine_pb2 as pb
 
+# Short words on each field of Account that counts packets which were dropped.
 DROPPED = {
-    "dropped_source": "by the source's device (queue full, or a frame too long)",
-    "dropped_ingress_full": "first ring full",
-    "dropped_egress_full": "a link full",
-    "dropped_by_function": "by functions",
-    "dropped_on_links": "by the kernel, on links",
-    "dropped_down": "a function down",
-    "copies_dropped_down": "copies to a function down",
-    "unclassified": "unclassified",
-    "dropped_sink": "at the sink",
-}  # by field of Account
+    reading.path.removeprefix("account."): reading.short
+    for reading in (*OUTCOMES.readings, *ESTIMATED.readings)
+    if reading.short
+}
 
 
 def account_line(account: pb.Account, *, counted: bool = True) -> str:

@@ -1,0 +1,1 @@
+"""What the engine counts: each counter and gauge of its statistics is declared here, once."""
