@@ -14,25 +14,33 @@ std::int64_t Since(std::uint64_t before, std::uint64_t now) {
 }  // namespace
 
 // The kernel counts what ran and what waited, and the rest is sleep. It counts a wait when the wait
-// has ended: until then it would seem to be sleep. So a thread that could run and has done nothing
-// since the last look has waited, and what else was counted as sleep too early is taken from the
-// sleep that follows.
+// has ended: until then it would seem to be sleep. So a thread that has begun no sleep since the
+// last look, and was in none, has waited. What else was counted as sleep too early is taken from
+// the sleep that follows.
 FunctionTimes::Shares FunctionTimes::SeenThread::Advance(const Thread& now, Nanoseconds time) {
   const std::int64_t passed = std::max<Nanoseconds>(0, time - at);
   const std::int64_t had = uncounted + Since(times.ran_ns, now.times.ran_ns);
   const std::int64_t told = Since(times.waited_ns, now.times.waited_ns);
+  const bool awake = !slept && !now.sleeps && sleeps_begun == now.sleeps_begun;
   at = std::max(at, time);
   times = now.times;
+  slept = now.sleeps;
+  const std::int64_t parked_since = std::max<Nanoseconds>(0, now.parked - parked);
+  parked = now.parked;
+  sleeps_begun = now.sleeps_begun;
   const std::int64_t ran = std::min(had, passed);
   uncounted = had - ran;
   const std::int64_t rest = passed - ran;
-  if (!now.sleeps && (now.by_signals || now.stopped)) {  // the kernel never tells of a stop
+  if (now.by_signals || (now.stopped && !now.sleeps)) {  // the kernel never tells of a stop
     ahead = 0;
-    return {.ran = ran, .waited = rest};
+    const std::int64_t rested = std::min(rest, parked_since);
+    return {.ran = ran, .waited = rest - rested, .slept = rested};
   }
-  if (ran == 0 && told == 0 && !now.sleeps) {
-    ahead += rest;
-    return {.waited = rest};
+  if (awake || (ran == 0 && told == 0 && !now.sleeps)) {
+    const std::int64_t more = ahead + rest - told;
+    ahead = std::max<std::int64_t>(0, more);
+    overslept += std::max<std::int64_t>(0, -more);
+    return {.ran = ran, .waited = rest};
   }
   const std::int64_t known = std::min(ahead, told);
   ahead -= known;
@@ -52,7 +60,11 @@ void FunctionTimes::Look(const std::string& function, const Counters& counters,
     const std::pair id(thread.tid, thread.start_time);
     const auto before = one.threads.find(id);
     if (before == one.threads.end()) {
-      seen[id] = {.at = now, .times = thread.times};
+      seen[id] = {.at = now,
+                  .times = thread.times,
+                  .sleeps_begun = thread.sleeps_begun,
+                  .slept = thread.sleeps,
+                  .parked = thread.parked};
       continue;
     }
     const Shares shares = before->second.Advance(thread, now);

@@ -20,9 +20,11 @@ class FunctionTimes {
     pid_t tid = 0;
     std::uint64_t start_time = 0;  // of ProcStat; with the number it names a thread for ever
     ThreadTimes times;
-    bool sleeps = false;      // now, and does not wait for a CPU
-    bool by_signals = false;  // the engine stops it where others have their turns
-    bool stopped = false;     // now, by a signal
+    std::uint64_t sleeps_begun = 0;  // so far: the kernel's voluntary switches
+    bool sleeps = false;             // now, and does not wait for a CPU
+    bool by_signals = false;         // the engine stops it where others have their turns
+    Nanoseconds parked = 0;          // so far, with all others, where signals stop it
+    bool stopped = false;            // now, by a signal
   };
   struct Counters {
     std::uint64_t packets = 0;  // received, of all paths; it may begin anew
@@ -45,6 +47,9 @@ class FunctionTimes {
   struct SeenThread {
     Nanoseconds at = 0;
     ThreadTimes times;
+    std::uint64_t sleeps_begun = 0;
+    bool slept = false;  // at the last look
+    Nanoseconds parked = 0;
     std::int64_t uncounted = 0;  // it ran, and no time had passed for it: the kernel counts late
     std::int64_t ahead = 0;      // it waited, and the kernel had not counted it yet
     std::int64_t overslept = 0;  // counted as sleep, and then the kernel said that it had waited

@@ -25,10 +25,12 @@ class KernelThread {
     Pass(waited, time, false);
   }
   void Sleep(Nanoseconds time) {
+    if (!seen_.sleeps) ++seen_.sleeps_begun;
     seen_.times.waited_ns += static_cast<std::uint64_t>(std::exchange(waits_, 0));
     Pass(slept, time, true);
   }
   void Stop(Nanoseconds time) {
+    ++seen_.sleeps_begun;
     Pass(waited, time, false);
     seen_.stopped = true;
   }
@@ -104,6 +106,26 @@ TEST_F(FunctionTimesTest, WhoGetsNoCpuWaitsAndDoesNotSleep) {
   EXPECT_EQ(Time().blocked_ns(), 100'000'000U) << "the wait is not counted twice";
 }
 
+// One that polls is looked at in the middle of waits that the kernel has not counted yet.
+TEST_F(FunctionTimesTest, WhoBeginsNoSleepHasNotSlept) {
+  Look();
+  for (int look = 0; look < 5; ++look) {
+    thread_.Run(4 * kMs);
+    thread_.Wait(70 * kMs);
+    Look();
+    EXPECT_EQ(Time().blocked_ns(), 0U);
+    EXPECT_EQ(Time().run_delay_ns(), static_cast<std::uint64_t>(thread_.waited));
+  }
+  thread_.Run(kMs);
+  thread_.Sleep(30 * kMs);
+  Look();
+  thread_.Sleep(10 * kMs);
+  thread_.Run(kMs);
+  Look();
+  EXPECT_EQ(Time().blocked_ns(), 40'000'000U) << "nothing of it was counted as a wait";
+  EXPECT_EQ(Time().run_delay_ns(), 350'000'000U);
+}
+
 // The kernel does not count a stop by a signal as a wait.
 TEST_F(FunctionTimesTest, WhoIsStoppedForOthersWaits) {
   thread_.Run(kMs);
@@ -114,6 +136,13 @@ TEST_F(FunctionTimesTest, WhoIsStoppedForOthersWaits) {
   Look();
   EXPECT_EQ(Time().run_delay_ns(), 4'000'000U);
   EXPECT_EQ(Time().spinning_ns(), 1'000'000U);
+  // It stays stopped while all rest.
+  thread_.seen().stopped = true;
+  thread_.seen().parked = 50 * kMs;
+  thread_.now += 60 * kMs;
+  Look();
+  EXPECT_EQ(Time().run_delay_ns(), 14'000'000U);
+  EXPECT_EQ(Time().blocked_ns(), 50'000'000U);
 }
 
 TEST_F(FunctionTimesTest, WhoWasStoppedByASignalWaitsAndThenIsAsBefore) {

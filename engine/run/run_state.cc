@@ -227,14 +227,19 @@ void RunState::LookAtTimes(const ScheduleCounts& counts) {
   for (std::size_t i = 0; i < topology.functions.size(); ++i) {
     const std::string& name = topology.functions[i].config.name();
     const unsigned cpu = topology.functions[i].config.cpu();
-    const bool by_signals = counts.StopsBySignals(cpu) && !counts.cores.at(cpu).statistics.parked;
+    const bool by_signals = counts.StopsBySignals(cpu);
+    const CoreStatistics& core = counts.cores.at(cpu).statistics;
     std::vector<FunctionTimes::Thread> threads;
     for (const HeldThread* thread : threads_->Living(name)) {
+      const bool sleeps = thread->sleeps();
       threads.push_back({.tid = thread->tid(),
                          .start_time = thread->start_time(),
                          .times = thread->Times(),
-                         .sleeps = thread->sleeps(),
-                         .by_signals = by_signals,
+                         .sleeps_begun = thread->SwitchesByKernel().voluntary,
+                         .sleeps = sleeps,
+                         // One that sleeps while not all do sleeps in a call of its own.
+                         .by_signals = by_signals && (!sleeps || core.parked),
+                         .parked = core.all_parked,
                          .stopped = thread->stopped()});
     }
     const auto room = counts.waited_for_room.find(name);

@@ -263,7 +263,8 @@ CoreStatistics AlgorithmOne::statistics() const noexcept {
           .switches = std::reduce(reasons_.begin(), reasons_.end()),
           .reasons = reasons_,
           .failed_switches = failed_switches_,
-          .parks = parking_.times()};
+          .parks = parking_.times(),
+          .all_parked = parking_.parked(timer_.Now())};
 }
 
 std::uint64_t AlgorithmOne::SwitchedIn(TaskIndex task) const noexcept {

@@ -31,6 +31,7 @@ struct CoreStatistics {
   std::array<std::uint64_t, kSwitchReasons> reasons = {};
   std::uint64_t failed_switches = 0;  // that the controller could not make
   std::uint64_t parks = 0;            // times that all tasks were parked
+  Nanoseconds all_parked = 0;         // for how long; without sleep between packets
   std::uint64_t wakes = 0;            // of tasks that sleep between packets; each ran them once
   Nanoseconds wake_delay = 0;         // that the first packets had waited then, at most; the sum
   // Yields of a task to another that were seen, where three or more take turns: a part of all.
@@ -48,6 +49,7 @@ struct CoreStatistics {
     for (std::size_t i = 0; i < kSwitchReasons; ++i) reasons[i] += before.reasons[i];
     failed_switches += before.failed_switches;
     parks += before.parks;
+    all_parked += before.all_parked;
     wakes += before.wakes;
     wake_delay += before.wake_delay;
     yields_seen += before.yields_seen;

@@ -47,7 +47,7 @@ void Parking::LookForIdleCore(Slot current, Nanoseconds now) noexcept {
   if (!CanParkAll()) return;
   ParkAll();
   all_parked_ = true;
-  parked_at_ = renewed_ = now;
+  parked_at_ = parked_since_ = renewed_ = now;
   ++times_;
 }
 
@@ -63,6 +63,7 @@ bool Parking::LookForPackets(Slot current, Nanoseconds now) noexcept {
     }
     parked_at_ = now;
   }
+  parked_before_ = parked(now);
   all_parked_ = false;
   patience_ = PatienceAfter(now - parked_at_, patience_);
   eager_until_ = now + kEagerFor;

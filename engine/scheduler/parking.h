@@ -26,6 +26,10 @@ class Parking {
     return all_parked_ ? renewed_ + ProcessController::kRenewParkEvery : 0;
   }
   std::uint64_t times() const noexcept { return times_; }  // that all were parked
+  // For how long, together.
+  Nanoseconds parked(Nanoseconds now) const noexcept {
+    return parked_before_ + (all_parked_ ? now - parked_since_ : 0);
+  }
   // So soon after the tasks were unparked that any packet is work: the first ones wait neither for
   // more packets nor for max_wait at each function on their way.
   bool eager(Nanoseconds now) const noexcept { return now < eager_until_; }
@@ -74,7 +78,8 @@ class Parking {
   Nanoseconds idle_since_ = kNotIdle;  // no task has had a packet since then
   Nanoseconds patience_ = 0;           // all are parked after so long; 0: never
   std::uint16_t moved_by_all_ = 0;
-  Nanoseconds parked_at_ = 0;
+  Nanoseconds parked_at_ = 0;  // or they were seen to move packets nevertheless
+  Nanoseconds parked_since_ = 0, parked_before_ = 0;
   Nanoseconds renewed_ = 0;
   std::uint64_t times_ = 0;
 
