@@ -43,9 +43,13 @@ _SETTLE = 0.15
 _CALIBRATION = 4.0  # seconds
 _PER_SECOND = 1000.0  # packets to follow
 _OF_A_ROUND, _OF_COPIES = 4, 2  # windows of a profile, the latter on sockets of the kernel
-_BESIDE = 10  # windows of a profile that are of no round
-_QUICK_WINDOW, _WINDOW = 0.13, 0.4  # seconds
-_INJECTED_WINDOW = 0.35  # seconds; as many packets as at low rates must be
+_BESIDE = 11  # windows of a profile that are of no round
+_TRACERS, _TRACER = (
+    0.6,
+    0.12,
+)  # share of windows with a tracer, and the seconds that it takes to start
+_QUICK_WINDOW, _WINDOW = 0.1, 0.4  # seconds
+_INJECTED_WINDOW = 0.3  # seconds; as many packets as at low rates must be
 _CONTENTION = (
     "Tables 5 and 8: contention is run delay ÷ run time, and wait the rest of the time ÷ run time, "
     "by schedstat"
@@ -84,6 +88,7 @@ class ProfilerSteps:
         self._cpu = max(machine.cpus)
         self._rounds = rounds
         self._report = report
+        self._quick = quick
         self._window = _QUICK_WINDOW if quick else _WINDOW
         self._lengths = lengths or LENGTHS
 
@@ -93,7 +98,7 @@ class ProfilerSteps:
         for context in CONTEXTS:
             run = functools.partial(self._context, context)
             windows = 5 + 2 * self._rounds
-            if context.spec and context.has_parts:
+            if context.spec and self._has_parts(context):
                 windows += self._of_profile(context.spec)
             yield ProfilerStep(f"Fig. 4, {context.name}", self._seconds(windows), run)
         for chain in profiled(self._lengths):
@@ -104,12 +109,15 @@ class ProfilerSteps:
             )  # fmt: skip
         for injection in INJECTIONS:
             bring_ups = 6 if injection.by == "bring-up" else 1
-            each = _SETTLE + _INJECTED_WINDOW
-            windows = 2 * self._rounds
+            each = _SETTLE + _INJECTED_WINDOW + _TRACER
+            windows = 2 * self._rounds + bring_ups
             yield ProfilerStep(
                 injected_title(injection.name), bring_ups * _BRING_UP + windows * each,
                 functools.partial(self._injected, injection),
             )  # fmt: skip
+
+    def _has_parts(self, context: Context) -> bool:
+        return context.has_parts and not self._quick
 
     def _of_profile(self, spec: ChainSpec) -> int:
         """Windows."""
@@ -117,7 +125,7 @@ class ProfilerSteps:
         return _BESIDE + of_a_round * self._rounds
 
     def _seconds(self, windows: int) -> float:
-        return _BRING_UP + windows * (_SETTLE + self._window)
+        return _BRING_UP + windows * (_SETTLE + self._window + _TRACERS * _TRACER)
 
     # ------------------------------------------------------------------ each
 
@@ -139,7 +147,7 @@ class ProfilerSteps:
         spec = context.spec
 
         def parts(bench: Bench) -> float | None:
-            if not context.has_parts:
+            if not self._has_parts(context):
                 return None
             try:
                 return self._profile(bench, spec, DEFAULT).explained_us
