@@ -1,6 +1,7 @@
 """Where the time of a packet goes: a known delay is in its part, and in no other."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -9,12 +10,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e.machine import Json, Machine, macswap
+import pytest
+
+from tests.e2e.machine import UNIS, Json, Machine, macswap
 from tests.e2e.test_run import CAPTURE
 from tests.e2e.test_veth import on_veths
 from unis.chain.load import load
 from unis.engine.client import EngineClient
-from unis.parts.accounting import BLOCKED, PARTS, PROCESSING, Watched, account
+from unis.parts.accounting import (
+    BLOCKED,
+    COPY,
+    PARTS,
+    PROCESSING,
+    QUEUEING,
+    RECEIVE,
+    RUN_DELAY,
+    SEND,
+    Watched,
+    account,
+)
 from unis.parts.passages import Sampling, noting, passage_logs
 from unis.parts.result import ChainParts
 from unis.parts.route import route
@@ -116,6 +130,34 @@ def test_a_chain_is_profiled_and_nothing_stays(machine: Machine, tmp_path: Path)
     assert parts_in(tmp_path) == {"one": [*PARTS], "other": [*PARTS]}
     assert tracers() == []
     machine.assert_clean()
+
+
+@pytest.mark.parametrize("kind", ["ring", "memif"])
+def test_packets_are_followed_where_the_kernel_sees_none(
+    kind: str, machine: Machine, tmp_path: Path
+) -> None:
+    path = ["ingress", "one", "other", "egress"]
+    links = [{"from": a, "to": b, "kind": kind} for a, b in itertools.pairwise(path)]
+    file = machine.chain_file({"one": macswap(), "other": macswap()}, links=links)
+    machine.unis("profile", "chain", str(file), "-o", str(tmp_path), *_SHORT, codes=_TOLD)
+    parts = parts_in(tmp_path)
+    for name in ("one", "other"):
+        assert {QUEUEING, RUN_DELAY, RECEIVE, PROCESSING, SEND} <= set(parts[name])
+        assert COPY not in parts[name]
+
+
+def test_without_the_right_to_bpf_the_rest_works(machine: Machine, tmp_path: Path) -> None:
+    machine.up(chain_file(machine, {"only": "light"}))
+    rights = ("setpriv", "--bounding-set=-sys_admin,-bpf,-perfmon", UNIS)
+    words = ("profile", "chain", machine.name, "-o", str(tmp_path), *_SHORT)
+    with machine.start(*words, program=rights) as process:
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode in _TOLD, said
+    assert "missing: run delay and blocked, which the other parts contain" in said
+    assert "missing: copy, which the other parts contain" in said
+    parts = parts_in(tmp_path)["only"]
+    assert {QUEUEING, RECEIVE, PROCESSING, SEND} <= set(parts)
+    assert not {RUN_DELAY, BLOCKED, COPY} & set(parts)
 
 
 def test_no_tracer_outlives_a_profile_that_is_killed(machine: Machine, tmp_path: Path) -> None:
