@@ -61,6 +61,7 @@ class PassageWriter {
   void Received(unis_sampler& sampler, std::uint16_t chain, std::span<rte_mbuf* const> packets,
                 std::uint64_t begin, std::uint64_t end) noexcept {
     unis_samples samples;
+    if (unis_reader_is_gone(&log_->shm(), begin) != 0) return;
     if (!Sample(sampler, packets, samples)) return;
     Note(sampler, samples,
          {.stamp = 0,

@@ -99,6 +99,14 @@ TEST_F(PassageLogTest, TheSinkNotesTheFirstPacketOfEachPeriod) {
   }
 }
 
+TEST_F(PassageLogTest, NobodyLooksBehindTheReaderThatIsGone) {
+  AddChain(1024);
+  reader_->Begin(10'000, kPeriod, 1, rte_rdtsc());
+  Deliver(0, {10'010, 12'100});
+  EXPECT_EQ(Sunk().size(), 0U);
+  EXPECT_EQ(log_->shm().looks, 0U);
+}
+
 TEST_F(PassageLogTest, NothingIsNotedWhileNobodyLooks) {
   AddChain(1024);
   reader_->Begin(10'000, kPeriod);

@@ -49,7 +49,7 @@ uint16_t passages_receive_looking(uint16_t port, eth_rx_burst_t burst, void *que
   if (unlikely(twice)) rte_rdtsc();
   passage.begin = rte_rdtsc();
   n = burst(queue, bufs, nb_bufs);
-  if (n == 0) return 0;
+  if (n == 0 || unis_reader_is_gone(passages, passage.begin)) return n;
   passage.end = rte_rdtsc();
   if (unlikely(twice)) rte_rdtsc();
   thread = passing_of_thread();

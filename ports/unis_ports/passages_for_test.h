@@ -49,9 +49,11 @@ class PassagesForTest {
     return nullptr;
   }
 
-  void Begin(std::uint64_t origin, std::uint64_t period, std::uint32_t looks = 1) {
+  void Begin(std::uint64_t origin, std::uint64_t period, std::uint32_t looks = 1,
+             std::uint64_t until = UINT64_MAX) {
     Store(shm_->mark, kMark);
     Store(shm_->period, period);
+    Store(shm_->until, until);
     Store(shm_->looks, looks);
     Store(shm_->origin, origin);
   }

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define UNIS_PASSAGES_FILE "unis_passages" /* name of the memfd */
-#define UNIS_PASSAGES_VERSION 1
+#define UNIS_PASSAGES_VERSION 2
 #define UNIS_PASSAGES_THREADS 32
 #define UNIS_PASSAGES_KEPT 8192  /* the newest of a thread; a power of two */
 #define UNIS_PASSAGES_MARK_AT 44 /* bytes from the first of the frame: mark, then stamp */
@@ -56,7 +56,8 @@ struct unis_passages {
   uint64_t origin; /* TSC: packets with an earlier stamp are not sampled. Stored last: another one
                     * than before begins anew */
   uint64_t period; /* TSC cycles, at least 1 */
-  uint64_t unused[4];
+  uint64_t until;  /* TSC: who receives later than this sets `looks` to 0, for the reader is gone */
+  uint64_t unused[3];
   struct unis_passage_log logs[UNIS_PASSAGES_THREADS];
 };
 

@@ -143,6 +143,18 @@ TEST_F(PassagesTest, OnePacketOfAPeriodIsSampled) {
   EXPECT_EQ(NotedStamps(UNIS_RECEIVED), (Stamps{10, 1'700, 2'100}));
 }
 
+TEST_F(PassagesTest, LooksNoMoreBehindTheReaderThatIsGone) {
+  const std::uint16_t port = Open();
+  reader_->Begin(origin_, kPeriod, 1, rte_rdtsc() + rte_get_tsc_hz() * 3600);
+  Send(port, From({10}));
+  EXPECT_EQ(Receive(port, 4), 1);
+  EXPECT_EQ(shm_->looks, 1U);
+  reader_->Begin(origin_, kPeriod, 1, rte_rdtsc());
+  Send(port, From({1'010}));
+  EXPECT_EQ(Receive(port, 4), 1);
+  EXPECT_EQ(shm_->looks, 0U);
+}
+
 TEST_F(PassagesTest, SaysWhereAndWhenTheBurstWas) {
   const std::uint16_t other = Open(), port = Open();
   Begin();

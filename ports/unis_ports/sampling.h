@@ -41,6 +41,13 @@ static inline uint64_t unis_stamp_of(const struct rte_mbuf *packet, uint64_t mar
   return payload[0] == mark ? payload[1] : 0;
 }
 
+/* Whether the reader is gone at `now` (TSC), without a last word: then nobody looks any more. */
+static inline int unis_reader_is_gone(struct unis_passages *shm, uint64_t now) {
+  if (__builtin_expect(now <= __atomic_load_n(&shm->until, __ATOMIC_RELAXED), 1)) return 0;
+  __atomic_store_n(&shm->looks, 0, __ATOMIC_RELAXED);
+  return 1;
+}
+
 /* Beginning of the first period after `stamp`; never, if that is past all time. */
 static inline uint64_t unis_next_period(uint64_t origin, uint64_t period, uint64_t stamp) {
   uint64_t next = origin + ((stamp - origin) / period + 1) * period;

@@ -8,6 +8,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from unis.parts.accounting import (
     Watched,
     account,
 )
-from unis.parts.passages import Sampling, noting, passage_logs
+from unis.parts.passages import noting, passage_logs
 from unis.parts.result import ChainParts
 from unis.parts.route import route
 from unis.parts.threads import ThreadStates
@@ -72,13 +73,15 @@ def followed(machine: Machine, meanwhile: Callable[[], None]) -> dict[str, dict[
     plan = plan_anywhere(load(Path(state.chain_file), state.name))
     way = route(plan, {each.name: each.pid for each in stats.functions}, state.unisd.pid)
     with passage_logs(way.programs) as logs:
-        with noting(logs, Sampling(stats.packet_mark, 1, 1 << 62), 1):
-            time.sleep(0.1)  # each thread notes one packet: so it is known
+        watch = ThreadWatch((), 0.01, 0.002, 0.002, 60)
+        with tracing(watch) as traced, noting(logs, traced.sampling(stats.packet_mark), 1):
+            time.sleep(0.1)  # each thread notes a packet: so it is known
         threads = [tid for log in logs.values() for tid in log.threads]
-        with tracing(ThreadWatch(threads, 0.01, 0.002, 0.002, 60)) as traced:
-            sampling = Sampling(stats.packet_mark, traced.origin, traced.period)
-            with noting(logs, sampling, 1) as noted:
-                meanwhile()
+        with (
+            tracing(replace(watch, threads=threads)) as traced,
+            noting(logs, traced.sampling(stats.packet_mark), 1) as noted,
+        ):
+            meanwhile()
     recording = traced.recording()
     assert recording.lost == 0
     watched = Watched(ThreadStates(recording.events), recording.clock.ns(traced.origin), 1, 1)

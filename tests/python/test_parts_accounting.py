@@ -329,7 +329,7 @@ def test_copies_are_of_the_receive_call() -> None:
 
 def test_what_is_of_the_kernel_is_told_as_such() -> None:
     window = WindowParts(parts={("f", RUN_DELAY): 1, ("f", QUEUEING): 2, ("g", SEND): 3})
-    found = place_parts("f", [window, window])
+    found = place_parts("f", [window, window], {RUN_DELAY, QUEUEING, SEND})
     assert {part: time.provider for part, time in found.parts.items()} == {
-        QUEUEING: "passages", RUN_DELAY: "tracepoints",
+        QUEUEING: "passages", RUN_DELAY: "tracepoints", SEND: "passages",
     }  # fmt: skip

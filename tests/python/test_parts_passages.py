@@ -24,7 +24,7 @@ from unis.parts.passages import (
 
 HEADER = Path(__file__).parents[2] / "ports/unis_ports/passages_shm.h"
 ALL: Any = passages._ALL
-SAMPLING = Sampling(mark=5, origin=1000, period=10)
+SAMPLING = Sampling(mark=5, origin=1000, period=10, until=9000)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def memory() -> Iterator[Any]:
     file = os.memfd_create("unis_passages")
     os.ftruncate(file, ALL.itemsize)
     array = np.memmap(f"/proc/self/fd/{file}", ALL, mode="r+", shape=1)
-    array["version"] = 1
+    array["version"] = 2
     yield array[0]
     os.close(file)
 
@@ -77,8 +77,8 @@ def test_what_is_written_while_something_is_measured_is_read(memory: Any) -> Non
     with passage_logs({"f": os.getpid()}) as logs:
         assert logs["f"].threads == [os.getpid()]
         with noting(logs, SAMPLING, 2) as noted:
-            head = [int(memory[name]) for name in ("looks", "mark", "origin", "period")]
-            assert head == [2, 5, 1000, 10]
+            head = [int(memory[name]) for name in ("looks", "mark", "origin", "period", "until")]
+            assert head == [2, 5, 1000, 10, 9000]
             write(memory, 3, 1005)
             write(memory, 3, 1015)
         assert memory["looks"] == 0

@@ -24,6 +24,7 @@ from unis.measure.disturbance import Disturbance
 from unis.measure.summary import MachineSummary
 from unis.parts import profiler, tracer
 from unis.parts.accounting import COPY, PROCESSING, QUEUEING, SEND
+from unis.parts.passages import Sampling
 from unis.parts.result import ChainParts, PartTime, PlaceParts, TracingCost
 from unis.parts.tracer import ThreadWatch, tracing
 from unis.runtime import planning
@@ -107,7 +108,7 @@ def test_the_tracer_is_told_whom_to_watch_and_when(
     with a_tracer(script, tmp_path, monkeypatch):
         with tracing(replace(WATCH, sets=2, copies=True)) as found, pytest.raises(RuntimeError):
             found.recording()
-        assert (found.origin, found.period) == (70, 10)
+        assert found.sampling(5) == Sampling(5, origin=70, period=10, until=70 + 1500 * 10)
         assert found.recording().lost == 2
     words = (tmp_path / "words").read_text().split()
     assert words[1:] == [

@@ -17,7 +17,7 @@ import numpy as np
 from unis.errors import UnisError
 
 _FILE = "/memfd:unis_passages"
-_VERSION = 1
+_VERSION = 2
 _THREADS = 32
 KEPT = 8192  # passages of a thread
 
@@ -31,7 +31,7 @@ _LOG = np.dtype(
 )  # fmt: skip
 _ALL = np.dtype(
     [("version", "u4"), ("looks", "u4"), ("mark", "u8"), ("origin", "u8"), ("period", "u8"),
-     ("unused", "u8", 4), ("logs", _LOG, _THREADS)]
+     ("until", "u8"), ("unused", "u8", 3), ("logs", _LOG, _THREADS)]
 )  # fmt: skip
 
 
@@ -60,6 +60,7 @@ class Sampling:
     mark: int
     origin: int
     period: int
+    until: int  # programs look no longer, if the reader is gone without a word
 
 
 class PassageLog:
@@ -104,6 +105,7 @@ class PassageLog:
         self._read = [int(written) for written in self._all["logs"]["written"]]
         self._all["mark"] = sampling.mark
         self._all["period"] = sampling.period
+        self._all["until"] = sampling.until
         self._all["looks"] = looks
         self._all["origin"] = sampling.origin
 

@@ -16,8 +16,22 @@ from unis.measure.disturbance import Disturbance
 from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
 from unis.measure.windows import Arm, Offered, Span, measure
-from unis.parts.accounting import SINK, SOURCE, Account, Packet, Watched, account
-from unis.parts.passages import KEPT, PassageLog, Sampling, noting, passage_logs
+from unis.parts.accounting import (
+    BLOCKED,
+    COPY,
+    PROCESSING,
+    QUEUEING,
+    RECEIVE,
+    RUN_DELAY,
+    SEND,
+    SINK,
+    SOURCE,
+    Account,
+    Packet,
+    Watched,
+    account,
+)
+from unis.parts.passages import KEPT, PassageLog, noting, passage_logs
 from unis.parts.progress import told_rounds
 from unis.parts.result import (
     ChainParts,
@@ -37,10 +51,10 @@ from unis.parts.tracer import ThreadWatch, tracing
 from unis.plan.model import Plan
 from unis.v1 import engine_pb2 as pb
 
+_NOT_OF = {SOURCE: {RECEIVE, PROCESSING}, SINK: {PROCESSING, SEND}}
 _OVERLOAD_PPS = 5e6  # more than passes on kernel devices
 _PROBES = 3  # windows that say what passes at most
 _SETTLE = 0.15  # seconds
-_EVER = 1 << 62  # cycles of a period that does not end
 _SLACK = 20.0  # seconds beyond which a tracer ends by itself
 # Threads are watched for so many median latencies from when a packet was due. To watch them costs:
 # so the next is followed so many after it, if that leaves enough packets.
@@ -174,13 +188,18 @@ class PartsProfiler:
 
     def _latency(self, pps: float) -> float:
         """Seconds. Afterwards the threads that have packets are known: each has noted one."""
-        with noting(self._logs, Sampling(self._mark, 1, _EVER), 1):
+        with (
+            tracing(self._watch(1, threads=())) as traced,
+            noting(self._logs, traced.sampling(self._mark), 1),
+        ):
             return _median_ns(self._window(pps)) / 1e9
 
-    def _watch(self, sets: int, *, copies: bool = False) -> ThreadWatch:
-        threads = {tid for log in self._logs.values() for tid in log.threads}
+    def _threads(self) -> list[int]:
+        return sorted({tid for log in self._logs.values() for tid in log.threads})
+
+    def _watch(self, sets: int, *, threads: Sequence[int], copies: bool = False) -> ThreadWatch:
         return ThreadWatch(
-            threads=sorted(threads) if self._watches or copies else [],
+            threads=threads,
             delay=_SETTLE,
             period=self._sampled.period,
             open=self._sampled.open,
@@ -198,7 +217,7 @@ class PartsProfiler:
             if copies and not self._copied_to:
                 continue
             try:
-                with tracing(self._watch(1, copies=copies)):
+                with tracing(self._watch(1, threads=self._threads(), copies=copies)):
                     pass
             except UnisError as error:
                 self._missing.append(f"{what}, which the other parts contain: {error}")
@@ -208,11 +227,12 @@ class PartsProfiler:
                     self._watches = False
 
     def _traced(self, pps: float, sets: int) -> tuple[pb.MeasureReply, Account, int]:
-        watch = self._watch(sets)
-        with tracing(watch) as traced:
-            sampling = Sampling(self._mark, traced.origin, traced.period)
-            with noting(self._logs, sampling, sets) as noted:
-                reply = self._window(pps)
+        watch = self._watch(sets, threads=self._threads() if self._watches else ())
+        with (
+            tracing(watch) as traced,
+            noting(self._logs, traced.sampling(self._mark), sets) as noted,
+        ):
+            reply = self._window(pps)
         recording = traced.recording()
         clock = recording.clock
         watched = Watched(
@@ -271,7 +291,7 @@ class PartsProfiler:
         }
 
     def _copies_of(self, pps: float, sets: int) -> Mapping[str, float]:
-        with tracing(self._watch(sets, copies=True)) as traced:
+        with tracing(self._watch(sets, threads=self._threads(), copies=True)) as traced:
             self._window(pps)
         told = traced.recording().copies
         found = {}
@@ -299,13 +319,23 @@ class PartsProfiler:
 
     # ------------------------------------------------------------------ what it comes to
 
+    def _measured(self, place: str) -> set[str]:
+        found = {QUEUEING, RECEIVE, PROCESSING, SEND}
+        if self._watches:
+            found |= {RUN_DELAY, BLOCKED}
+        if place in self._copied_to:
+            found.add(COPY)
+        return found - _NOT_OF.get(place, set())
+
     def _result(
         self, rounds: list[_Round], pps: float, most: float, cost: TracingCost
     ) -> ChainParts:
         looking = cost_of_looking([(each.once.parts, each.twice.parts) for each in rounds])
         windows = [with_copies(without(each.once.parts, looking), each.copies) for each in rounds]
-        functions = [place_parts(name, windows) for name in self._route.functions]
-        edges = [place_parts(SOURCE, windows), place_parts(SINK, windows)]
+        functions, edges = (
+            [place_parts(name, windows, self._measured(name)) for name in places]
+            for places in (self._route.functions, (SOURCE, SINK))
+        )
         residuals = [
             (_median_ns(each.plain) - parts.ns) / _median_ns(each.plain)
             for each, parts in zip(rounds, windows, strict=True)

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel
@@ -170,9 +170,9 @@ def with_copies(parts: WindowParts, copies: Mapping[str, float]) -> WindowParts:
     return WindowParts(parts=found)
 
 
-def place_parts(name: str, windows: Sequence[WindowParts]) -> PlaceParts:
-    """Of windows, at least one."""
-    parts = [part for part in PARTS if any((name, part) in window.parts for window in windows)]
+def place_parts(name: str, windows: Sequence[WindowParts], measured: Collection[str]) -> PlaceParts:
+    """Those of PARTS that were measured there; of windows, at least one."""
+    parts = [part for part in PARTS if part in measured]
     return PlaceParts(
         name=name,
         parts={

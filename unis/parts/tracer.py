@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from unis import built
 from unis.errors import UnisError
+from unis.parts.passages import Sampling
 from unis.parts.threads import Recording, read_recording
 
 _START_SECONDS = 10.0
@@ -30,11 +31,17 @@ class ThreadWatch:
 class Tracing:
     """A tracer that runs."""
 
-    def __init__(self, origin: int, period: int) -> None:
+    def __init__(self, watch: ThreadWatch, origin: int, period: int) -> None:
         """Of the periods, TSC cycles."""
+        self._watch = watch
         self.origin = origin
         self.period = period
         self._found: Recording | None = None
+
+    def sampling(self, mark: int) -> Sampling:
+        """Packets with this mark, of the same periods."""
+        until = self.origin + round(self._watch.longest / self._watch.period) * self.period
+        return Sampling(mark, self.origin, self.period, until)
 
     def ended(self, found: Recording) -> None:
         """With what it wrote."""
@@ -53,7 +60,7 @@ def tracing(watch: ThreadWatch) -> Iterator[Tracing]:
     pipe = subprocess.PIPE
     with subprocess.Popen(_command(watch), stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
-            found = Tracing(*_when_ready(process))
+            found = Tracing(watch, *_when_ready(process))
             yield found
             try:
                 data, told = process.communicate(timeout=_END_SECONDS)  # its input ends
