@@ -10,7 +10,7 @@ from evaluation.scc.windows import Bench, SccWindow
 from unis.errors import UnisError
 from unis.measure.windows import functions_ns
 from unis.parts.accounting import Watched, account
-from unis.parts.passages import PassageLog, Sampling, noting, passage_logs
+from unis.parts.passages import PassageLog, noting, passage_logs
 from unis.parts.result import WindowParts, typical
 from unis.parts.route import Route, route
 from unis.parts.threads import ThreadStates
@@ -75,11 +75,12 @@ class Follower:
             open=period,
             longest=SETTLE + window + _SLACK,
         )
-        with tracing(watch) as traced:
-            sampling = Sampling(self._mark, traced.origin, traced.period)
-            with noting(self._logs, sampling, 1) as noted:
-                measured = self._bench.window(arm, window, pps)
-                ended_ns = time.monotonic_ns()
+        with (
+            tracing(watch) as traced,
+            noting(self._logs, traced.sampling(self._mark), 1) as noted,
+        ):
+            measured = self._bench.window(arm, window, pps)
+            ended_ns = time.monotonic_ns()
         recording = traced.recording()
         clock = recording.clock
         origin = clock.ns(traced.origin)
