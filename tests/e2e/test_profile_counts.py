@@ -1,8 +1,10 @@
 """What a profile counts beside the parts of a packet's time, and where its functions run."""
 
+import contextlib
 import ctypes
 import os
 import shutil
+import signal
 import struct
 import time
 from pathlib import Path
@@ -118,6 +120,29 @@ def test_the_code_of_the_busy_function_is_named(machine: Machine, tmp_path: Path
     counted = sum(int(line.rpartition(" ")[2]) for line in folded if line.startswith("busy;"))
     assert counted == hot["busy"].samples
     assert hottest.symbol.partition("<")[0] in (tmp_path / "hot.svg").read_text()
+
+
+def samplers(pid: int) -> list[int]:
+    """Processes of perf that sample `pid`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            words = path.read_bytes().split(b"\0")
+            if b"record" in words and str(pid).encode() in words:
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_perf_outlives_a_profile(machine: Machine, number: signal.Signals) -> None:
+    need(shutil.which("perf") is not None, "needs perf: apt-get install linux-perf")
+    machine.up(chain_file(machine, only="light"))
+    pid = machine.ps()["functions"]["only"]
+    process = machine.start("profile", "chain", machine.name, "--hot", *_SHORT)
+    machine.wait_for(lambda: bool(samplers(pid)), "perf does not come")
+    process.send_signal(number)
+    process.communicate()
+    machine.wait_for(lambda: not samplers(pid), "perf is left")
 
 
 def test_without_perf_the_rest_works_and_it_is_said(
