@@ -115,16 +115,15 @@ def a_perf(folder: Path, record: str, script: str, monkeypatch: pytest.MonkeyPat
     """In place of perf: a shell script."""
     program = folder / "perf"
     program.write_text(
-        "#!/bin/sh\ncase $1 in record)\n"
-        'while [ "$1" != -o ]; do shift; done; out=$2\n'
-        'while [ "$1" != --control ]; do shift; done; pipes=${2#fifo:}\n'
+        "#!/bin/bash\ncase $1 in record)\n"
+        'while [ "$1" != --control ]; do shift; done; pipes=${2#fd:}\n'
         f"{record}\n;; script)\n{script}\n;; esac\n"
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(shutil, "which", lambda _: str(program))
 
 
-RECORDS = "echo x >$out; read -r word <${pipes%,*}; echo ack >${pipes#*,}; exec cat"
+RECORDS = "read -r word <&${pipes%,*}; echo ack >&${pipes#*,}; exec cat"
 
 
 def test_without_perf_its_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Where the functions' threads were found running, by perf of Linux, in windows of their own."""
 
 import contextlib
-import io
 import os
 import re
 import select
@@ -13,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from pydantic import BaseModel
 
@@ -74,8 +74,7 @@ def sampled(chain: CountedChain, window: Callable[[], object]) -> Sampled:
     if perf is None:
         raise HotError("hot functions: perf is missing (apt-get install linux-perf)")
     event = _event()
-    with tempfile.TemporaryDirectory(prefix="unis-hot-") as folder:
-        data = Path(folder) / "perf.data"
+    with tempfile.TemporaryFile() as data:
         with _recording(perf, event, chain, data):
             window()
         text = _script(perf, data)
@@ -145,20 +144,24 @@ def _event() -> str:
 
 
 @contextlib.contextmanager
-def _recording(perf: str, event: str, chain: CountedChain, data: Path) -> Iterator[None]:
+def _recording(perf: str, event: str, chain: CountedChain, data: IO[bytes]) -> Iterator[None]:
     pids = ",".join(str(each.pid) for each in chain.functions)
-    null, pipe = subprocess.DEVNULL, subprocess.PIPE
-    with _pipe(data.with_name("control")) as control, _pipe(data.with_name("done")) as done:
+    with contextlib.ExitStack() as stack:
+        control, tell = _pipe(stack)
+        told, done = _pipe(stack)
         command = [
             perf, "record", "-q", "-B", "-N", "-e", event, "-F", str(_HERTZ),
-            "--call-graph", f"dwarf,{_STACK_BYTES}", "-p", pids, "-o", str(data),
-            "-D", "-1", "--control", f"fifo:{control.name},{done.name}",
+            "--call-graph", f"dwarf,{_STACK_BYTES}", "-p", pids, "-o", "-",
+            "-D", "-1", "--control", f"fd:{control},{done}",
             "--", "cat",  # ends with its input, also if UNiS is killed, and perf with it
         ]  # fmt: skip
-        with subprocess.Popen(command, stdin=pipe, stdout=null, stderr=pipe, text=True) as process:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=data, stderr=pipe, text=True, pass_fds=(control, done)
+        ) as process:
             try:
-                control.write(b"enable\n")
-                _wait_until_enabled(process, done)
+                os.write(tell, b"enable\n")
+                _wait_until_enabled(process, told)
                 yield
                 process.communicate(timeout=_SECONDS)
             except subprocess.TimeoutExpired:
@@ -166,22 +169,18 @@ def _recording(perf: str, event: str, chain: CountedChain, data: Path) -> Iterat
             finally:
                 if process.poll() is None:
                     process.kill()
-    if not data.is_file():
-        raise HotError("hot functions: perf record wrote nothing")
 
 
-@contextlib.contextmanager
-def _pipe(path: Path) -> Iterator[io.FileIO]:
-    """With a name. Neither end waits for the other one to be opened."""
-    os.mkfifo(path, 0o600)
-    opened = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    with io.FileIO(path, "r+", opener=lambda *_: opened) as file:
-        yield file
+def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(os.close, end)
+    return ends
 
 
-def _wait_until_enabled(process: subprocess.Popen[str], done: io.FileIO) -> None:
+def _wait_until_enabled(process: subprocess.Popen[str], told: int) -> None:
     end = time.monotonic() + _SECONDS
-    while not select.select([done], [], [], 0.05)[0]:
+    while not select.select([told], [], [], 0.05)[0]:
         if process.poll() is not None:
             said = process.stderr.read() if process.stderr else ""
             raise HotError(f"hot functions: perf record failed: {_last_line(said)}")
@@ -189,11 +188,12 @@ def _wait_until_enabled(process: subprocess.Popen[str], done: io.FileIO) -> None
             raise HotError("hot functions: perf record does not start")
 
 
-def _script(perf: str, data: Path) -> str:
-    command = [perf, "script", "-i", str(data), "--no-inline", "-F", "pid,tid,ip,sym,dso"]
+def _script(perf: str, data: IO[bytes]) -> str:
+    data.seek(0)
+    command = [perf, "script", "-i", "-", "--no-inline", "-F", "pid,tid,ip,sym,dso"]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            command, stdin=data, capture_output=True, text=True, errors="replace",
             timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
