@@ -43,7 +43,7 @@ class PassageWriter {
     return log_ ? __atomic_load_n(&log_->shm().looks, __ATOMIC_RELAXED) : 0;
   }
 
-  // Sends by `send`, called with none, which returns how many of the packets it took.
+  // Calls `send`, which returns how many of the packets the link took, and notes those.
   template <typename Send>
   std::uint16_t Sent(unis_sampler& sampler, std::uint16_t chain, std::span<rte_mbuf* const> packets,
                      Send send) noexcept {
