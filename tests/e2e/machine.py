@@ -109,8 +109,8 @@ class Machine:
         with EngineClient(directory.socket) as client:
             stats = client.stats()
         return {
-            "launcher": state.launcher.pid,
-            "unisd": state.unisd.pid,
+            "launcher": {"pid": state.launcher.pid},
+            "unisd": {"pid": state.unisd.pid},
             "functions": {function.name: function.process.pid for function in state.functions},
             "policy": names.policy_name(stats.policy),
             "stats": as_dict(stats),
@@ -157,7 +157,7 @@ class Machine:
     def pid_of(self, what: str) -> int:
         """The pid of `launcher`, `unisd` or a function."""
         run = self.ps()
-        return int(run["functions"].get(what) or run[what])
+        return int(run["functions"].get(what) or run[what]["pid"])
 
     def kill(self, pid: int) -> None:
         """As the kernel's out-of-memory killer does."""

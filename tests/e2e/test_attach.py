@@ -75,7 +75,7 @@ def test_those_that_die_are_dropped_and_the_others_go_on(machine: Machine) -> No
         for function in (*left, *right):
             attach(machine, function, *_BOTH_WAYS, "--cost-ns", "60")
         # Both before the launcher looks: killing one is often enough for that, over memif.
-        launcher = machine.ps()["launcher"]
+        launcher = machine.ps()["launcher"]["pid"]
         os.kill(launcher, signal.SIGSTOP)
         try:
             for function in right:
@@ -89,7 +89,7 @@ def test_those_that_die_are_dropped_and_the_others_go_on(machine: Machine) -> No
 
         machine.wait_for(lambda: attached() == ["one", "two"], "they are still there")
         goes_on(machine, "one", "two")
-        machine.kill(machine.ps()["launcher"])  # now the guard gives them back
+        machine.kill(machine.ps()["launcher"]["pid"])  # now the guard gives them back
         machine.wait_for(lambda: left[0].threads() == before, "they are not given back")
         assert left[0].process.poll() is left[1].process.poll() is None
 
@@ -108,7 +108,7 @@ def test_over_rings_of_another_group(machine: Machine) -> None:
         attach(machine, one, *("--ingress", left, "--egress", right),
                *("--ingress", right, "--egress", left))  # fmt: skip
         goes_on(machine, group)
-        machine.kill(machine.ps()["unisd"])
+        machine.kill(machine.ps()["unisd"]["pid"])
         adopted(machine, group)
         goes_on(machine, group)
         machine.down()

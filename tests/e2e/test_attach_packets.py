@@ -118,7 +118,7 @@ def test_one_program_whose_neighbours_nobody_attaches(machine: Machine, ports: P
             machine.wait_for(  # the engine counts the last one when it looks again
                 lambda: received(machine)["middle"] >= 200, "not all were counted"
             )
-            machine.kill(machine.ps()["unisd"])
+            machine.kill(machine.ps()["unisd"]["pid"])
             adopted(machine, "middle")
             passes(near, far)
             machine.down()

@@ -39,7 +39,7 @@ def platform_share(machine: Machine, seconds: float = 0.7) -> float:
     """Of one CPU that the engine's polling threads take: source, sink, bridges, scheduler."""
 
     def had() -> float:
-        tasks = Path(f"/proc/{machine.ps()['unisd']}/task").iterdir()
+        tasks = Path(f"/proc/{machine.ps()['unisd']['pid']}/task").iterdir()
         workers = [task for task in tasks if "rte-worker" in (task / "comm").read_text()]
         assert workers
         return sum(int((task / "schedstat").read_text().split()[0]) for task in workers) / 1e9
@@ -157,7 +157,7 @@ def test_a_burst_after_a_silence_is_not_lost(machine: Machine) -> None:
                 traffic={"source": {"kind": "port", "device": device}},
             )
         )
-        unisd = machine.ps()["unisd"]
+        unisd = machine.ps()["unisd"]["pid"]
         sender.bind((ours, 0))
         machine.wait_for(lambda: rests(machine) > 0, "functions do not sleep")
         for sent in (2000, 4000, 6000):

@@ -72,12 +72,14 @@ def test_the_death_of_the_engine_returns_the_functions_though_the_launcher_sleep
     machine.up(machine.chain_file({"a": macswap(), "b": macswap()}))
     threads, run = Threads(machine), machine.ps()
     assert threads.classes() == {os.SCHED_FIFO}
-    os.kill(run["launcher"], signal.SIGSTOP)
+    launcher = run["launcher"]["pid"]
+    os.kill(launcher, signal.SIGSTOP)
     try:
-        machine.kill(run["unisd"])
+        machine.kill(run["unisd"]["pid"])
         machine.wait_for(threads.are_back, "the functions are not back in their old class")
         machine.wait_for(
-            lambda: set(machine.processes()) <= {run["launcher"]}, "the guard does not undo it"
+            lambda: set(machine.processes()) <= {launcher},
+            "the guard does not undo it",
         )
     finally:
-        os.kill(run["launcher"], signal.SIGCONT)
+        os.kill(launcher, signal.SIGCONT)

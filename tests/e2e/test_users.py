@@ -49,7 +49,7 @@ def test_each_process_has_what_it_was_promised(machine: Machine) -> None:
     for process in run["functions"].values():  # what its user may read, it has loaded
         assert str(port_plugin(machine.name)) in Path(f"/proc/{process}/maps").read_text()
     unisd = sum(1 << one.number for one in needed() if not one.ports)
-    assert_has(run["unisd"], "root", unisd)
+    assert_has(run["unisd"]["pid"], "root", unisd)
     folder, directory = folders_directory() / f"{machine.name}.pmd", run_directory(machine.name)
     assert folder.owner() == "nobody"
     assert [mode(directory.path), mode(folder), mode(directory.links)] == ["0o700"] * 3
@@ -84,4 +84,4 @@ def test_a_packet_port_gets_what_it_needs(machine: Machine) -> None:
         "sink": {"kind": "port", "device": f"net_pcap0,tx_pcap={capture}"},
     }
     machine.up(machine.chain_file({"own": macswap()}, traffic=traffic))
-    assert_has(machine.ps()["unisd"], "root", sum(1 << one.number for one in needed()))
+    assert_has(machine.ps()["unisd"]["pid"], "root", sum(1 << one.number for one in needed()))

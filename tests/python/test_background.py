@@ -93,7 +93,7 @@ def test_nobody_knows_which_of_two_is_the_function(place: Place) -> None:
 def test_a_launcher_that_is_killed_leaves_nothing_in_the_background(place: Place) -> None:
     place.program("functions/daemon", f"setsid sh -c '{NOTE}' &")
     place.unis("up", write(place, a={"program": "daemon"}), "-d")
-    os.kill(row(place)["launcher"], signal.SIGKILL)
+    os.kill(row(place)["launcher"]["pid"], signal.SIGKILL)
     place.assert_nothing_left()
 
 

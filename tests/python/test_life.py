@@ -104,16 +104,16 @@ def test_ps_tells_of_a_run_that_is_brought_up_again(place: Place) -> None:
     )
     place.unis("up", file, "-d")
     (row,) = place.ps()
-    launcher = ProcessId.of(row["launcher"])
+    launcher = ProcessId.of(row["launcher"]["pid"])
     assert not row["comes_again"]
     place.program("engine/unisd", "exit 1")
-    os.kill(row["unisd"], signal.SIGKILL)
+    os.kill(row["unisd"]["pid"], signal.SIGKILL)
     wait_for(lambda: [row["comes_again"] for row in place.ps()] == [True])
     logs = place.folder / "run" / "ended"
     wait_for(lambda: logs.exists() and len(list(logs.iterdir())) == 2)
     wait_for(lambda: "failed, and is brought up again (`unis down life`" in place.unis("ps"))
     place.unis("down", "life")
-    wait_for(lambda: ProcessId.of(row["launcher"]) != launcher)
+    wait_for(lambda: ProcessId.of(row["launcher"]["pid"]) != launcher)
     assert place.ps() == []
 
 
@@ -137,15 +137,15 @@ def test_a_refusal_after_a_restart_ends_the_run_only_if_the_file_is_wrong(
     refuse = place.folder / "refuse"
     place.unis("up", file, "-d", FAKE_REFUSE_ONCE=str(refuse))
     (row,) = place.ps()
-    launcher = ProcessId.of(row["launcher"])
+    launcher = ProcessId.of(row["launcher"]["pid"])
     refuse.write_text(code)
-    os.kill(row["unisd"], signal.SIGKILL)
+    os.kill(row["unisd"]["pid"], signal.SIGKILL)
     wait_for(lambda: not refuse.exists())
     if again:
         wait_for(lambda: bool((now := place.ps()) and now[0]["phase"] == "running"))
         place.unis("down", "life")
     else:
-        wait_for(lambda: ProcessId.of(row["launcher"]) != launcher)
+        wait_for(lambda: ProcessId.of(row["launcher"]["pid"]) != launcher)
         assert "not now" in place.unis("ps")
 
 
@@ -188,9 +188,9 @@ def test_a_run_that_is_just_being_noted_again_is_found(place: Place, words: list
 def test_a_killed_process_takes_the_run_with_it(place: Place, victim: str) -> None:
     place.unis("up", place.file(), "-d")
     (row,) = place.ps()
-    victims = [row["launcher"]] if "launcher" in victim else []
+    victims = [row["launcher"]["pid"]] if "launcher" in victim else []
     victims += [row["functions"]["a"]] if victim == "a" else []
-    victims += [row["unisd"]] if victim == "unisd" else []
+    victims += [row["unisd"]["pid"]] if victim == "unisd" else []
     if "guard" in victim:
         state = json.loads((place.folder / "run/runs/life/state.json").read_text())
         victims.append(state["guard"]["pid"])

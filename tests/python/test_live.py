@@ -149,7 +149,7 @@ def test_a_launcher_that_is_killed_while_a_function_comes_back_leaves_nothing(
     place.unis("up", write(place, a={"restart": "on-failure"}), "-d", FAKE_SLOW_SECOND="1")
     kill(place, "a")
     wait_for(lambda: place.calls.read_text().split().count("Attach") == 3)
-    os.kill(row(place)["launcher"], signal.SIGKILL)
+    os.kill(row(place)["launcher"]["pid"], signal.SIGKILL)
     place.assert_nothing_left()
 
 
@@ -401,7 +401,7 @@ def test_a_run_comes_again_with_its_engine(place: Place) -> None:
     place.unis("up", write(place, **AGAIN), "-d")
     before = row(place)
     wait_for(lambda: place.called("GetStats"))
-    os.kill(before["unisd"], signal.SIGKILL)
+    os.kill(before["unisd"]["pid"], signal.SIGKILL)
     wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"] and row(place) != before)
     wait_for(lambda: row(place)["unisd"] not in (None, before["unisd"]))
     now = row(place)
@@ -416,7 +416,7 @@ def test_a_run_comes_again_with_its_engine(place: Place) -> None:
 
 def test_down_ends_a_run_that_would_come_again(place: Place) -> None:
     place.unis("up", write(place, **AGAIN), "-d")
-    os.kill(row(place)["unisd"], signal.SIGKILL)
+    os.kill(row(place)["unisd"]["pid"], signal.SIGKILL)
     place.unis("down", "--all")
     wait_for(lambda: not place.left(), lambda: str(place.left()))
     assert place.ps() == []
@@ -428,7 +428,7 @@ def test_a_run_that_does_not_come_again_at_first_is_tried_again(place: Place) ->
     engine = place.folder / "build/engine/unisd"
     good = engine.read_text()
     engine.write_text("#!/bin/sh\nexit 3\n")
-    os.kill(before["unisd"], signal.SIGKILL)
+    os.kill(before["unisd"]["pid"], signal.SIGKILL)
     wait_for(lambda: "exited with code 3" in (row(place)["reason"] or ""))
     engine.write_text(good)
     wait_for(lambda: row(place)["phase"] == "running")
@@ -442,7 +442,7 @@ def test_a_policy_set_later_outlives_the_engine_and_the_run(place: Place) -> Non
     place.unis("policy", "rr", "--controller", "signal")
     before = row(place)
     assert before["policy"] == "rr"
-    os.kill(before["unisd"], signal.SIGKILL)
+    os.kill(before["unisd"]["pid"], signal.SIGKILL)
     wait_for(lambda: [it["phase"] for it in place.ps()] == ["running"])
     wait_for(lambda: row(place)["unisd"] not in (None, before["unisd"]))
     wait_for(lambda: row(place)["policy"] == "rr")

@@ -196,8 +196,8 @@ def _run_data(row: _RunRow) -> dict[str, Any]:
         "attached": state.attached,
         "cpus": state.cpus,
         "platform_cpus": state.platform_cpus,
-        "launcher": state.launcher.pid,
-        "unisd": state.unisd.pid if state.unisd else None,
+        "launcher": {"pid": state.launcher.pid},
+        "unisd": {"pid": state.unisd.pid} if state.unisd else None,
         "functions": {
             function.name: None if function.ended else function.process.pid
             for function in state.functions
