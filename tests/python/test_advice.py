@@ -182,6 +182,8 @@ def test_short_queues_are_what_a_round_of_slices_passes() -> None:
     lossy = use_of(short, lost={"by the kernel, on links": 0.5})
     found, _ = advise(situation(short, lossy))
     assert [*found[1].change] == [f"links.{at}.slots" for at in range(4)]
+    # A queue that is long enough for all of it passes no more than hand-over, and delays it.
+    assert found[0].change == {"scheduler.policy": "unis"}
     none, considered = advise(situation(POLLING, use_of(POLLING, lost=lossy.lost)))
     assert len(none) == 1
     assert any("cannot be longer" in each for each in considered)

@@ -348,7 +348,9 @@ def _queues(now: Situation) -> _Found:
         if not change or room >= _SLOTS:
             yield f"{what} The links that are full cannot be longer with their driver."
             return
-        most = now.most_kpps(now.cost_ns, now.cpus, 0, 1)
+        # The kernel's switches take no less than a hand-over.
+        switch = now.calibrated("switch", "other", by="yield", between="processes") or 0.0
+        most = now.most_kpps(now.cost_ns, now.cpus, max(switch, now.handover_ns), now.turn)
         gain = min(_SLOTS / room, most / max(now.use.delivered_kpps, 1e-9))
         yield Advice(
             what=f"{what} Packets then wait longer.",

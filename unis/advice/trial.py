@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from unis.advice.change import changed_chain
-from unis.advice.observed import OVERLOAD_PPS, span_of_plan
+from unis.advice.observed import overload_pps, span_of_plan
 from unis.advice.rules import LEAST_GAIN
 from unis.chain.load import LoadedChain
 from unis.engine.histogram import Latency
@@ -112,7 +112,7 @@ def _alternating(run: Run, advised: Plan, settings: TrialSettings) -> tuple[_OfA
     for names in rounds:
         for name in names:
             arm, plan, seen = of_arm[name]
-            seen.overload.append(_window(run, arm, plan, OVERLOAD_PPS, settings))
+            seen.overload.append(_window(run, arm, plan, overload_pps(plan), settings))
     run.client.settle()
     half = _half_of(before.overload)
     for names in rounds:
@@ -125,7 +125,7 @@ def _alternating(run: Run, advised: Plan, settings: TrialSettings) -> tuple[_OfA
 def _one_arm(run: Run, settings: TrialSettings, pps: list[float]) -> _OfArm:
     arm = _arm(run.plan, "")
     count = -(-settings.rounds // 2)
-    overload = [_window(run, arm, run.plan, OVERLOAD_PPS, settings) for _ in range(count)]
+    overload = [_window(run, arm, run.plan, overload_pps(run.plan), settings) for _ in range(count)]
     run.client.settle()
     if not pps:
         pps.append(_half_of(overload))
