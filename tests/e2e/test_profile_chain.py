@@ -27,14 +27,12 @@ from unis.parts.accounting import (
     RECEIVE,
     RUN_DELAY,
     SEND,
-    Watched,
-    account,
 )
-from unis.parts.passages import noting, passage_logs
+from unis.parts.following import follow, threads_of
+from unis.parts.passages import passage_logs
 from unis.parts.result import ChainParts
 from unis.parts.route import route
-from unis.parts.threads import ThreadStates
-from unis.parts.tracer import ThreadWatch, tracing
+from unis.parts.tracer import ThreadWatch
 from unis.runtime.directory import run_directory
 from unis.runtime.planning import plan_anywhere
 
@@ -72,24 +70,17 @@ def followed(machine: Machine, meanwhile: Callable[[], None]) -> dict[str, dict[
         stats = client.stats()
     plan = plan_anywhere(load(Path(state.chain_file), state.name))
     way = route(plan, {each.name: each.pid for each in stats.functions}, state.unisd.pid)
+    watch = ThreadWatch((), 0.01, 0.002, 0.002, 60)
     with passage_logs(way.programs) as logs:
-        watch = ThreadWatch((), 0.01, 0.002, 0.002, 60)
-        with tracing(watch) as traced, noting(logs, traced.sampling(stats.packet_mark), 1):
-            time.sleep(0.1)  # each thread notes a packet: so it is known
-        threads = [tid for log in logs.values() for tid in log.threads]
-        with (
-            tracing(replace(watch, threads=threads)) as traced,
-            noting(logs, traced.sampling(stats.packet_mark), 1) as noted,
-        ):
-            meanwhile()
-    recording = traced.recording()
-    assert recording.lost == 0
-    watched = Watched(ThreadStates(recording.events), recording.clock.ns(traced.origin), 1, 1)
-    found = account(noted.passages, way.functions, recording.clock, watched)
-    assert len(found.packets) > found.left_out.total()
+        follow(logs, way.functions, stats.packet_mark, watch, lambda: time.sleep(0.1))
+        watch = replace(watch, threads=threads_of(logs))
+        _, found = follow(logs, way.functions, stats.packet_mark, watch, meanwhile)
+    assert found.lost == 0
+    packets = found.account.packets
+    assert len(packets) > found.account.left_out.total()
     return {
         name: {
-            part: statistics.median(each.parts.get((name, part), 0) for each in found.packets)
+            part: statistics.median(each.parts.get((name, part), 0) for each in packets)
             for part in PARTS
         }
         for name in way.functions

@@ -28,10 +28,9 @@ from unis.parts.accounting import (
     SOURCE,
     Account,
     Packet,
-    Watched,
-    account,
 )
-from unis.parts.passages import KEPT, PassageLog, noting, passage_logs
+from unis.parts.following import Followed, follow, threads_of
+from unis.parts.passages import KEPT, PassageLog, passage_logs
 from unis.parts.progress import told_rounds
 from unis.parts.result import (
     ChainParts,
@@ -46,13 +45,14 @@ from unis.parts.result import (
     without,
 )
 from unis.parts.route import route
-from unis.parts.threads import Copies, ThreadStates
+from unis.parts.threads import Copies
 from unis.parts.tracer import ThreadWatch, tracing
 from unis.plan.model import Plan
 from unis.v1 import engine_pb2 as pb
 
 _NOT_OF = {SOURCE: {RECEIVE, PROCESSING}, SINK: {PROCESSING, SEND}}
-_OVERLOAD_PPS = 5e6  # more than passes on kernel devices
+_OVERLOAD_PPS = 50e6  # more than passes
+_PAIRS = 5  # of windows that say what passes while packets are followed
 _PROBES = 3  # windows that say what passes at most
 _SETTLE = 0.15  # seconds
 _SLACK = 20.0  # seconds beyond which a tracer ends by itself
@@ -100,21 +100,20 @@ class _SamplingRate:
 
 
 @dataclass(frozen=True)
-class _Followed:
+class _Traced:
     reply: pb.MeasureReply
-    account: Account
-    lost: int  # events of threads
+    found: Followed
 
     @functools.cached_property
     def parts(self) -> WindowParts:
-        return typical(self.account)
+        return typical(self.found.account)
 
 
 @dataclass(frozen=True)
 class _Round:
     plain: pb.MeasureReply
-    once: _Followed
-    twice: _Followed  # all that follows packets was done twice
+    once: _Traced
+    twice: _Traced  # all that follows packets was done twice
     copies: Mapping[str, float]  # ns a packet, by function
 
 
@@ -187,15 +186,9 @@ class PartsProfiler:
         return measure(self._client, arm, span, self._controller)
 
     def _latency(self, pps: float) -> float:
-        """Seconds. Afterwards the threads that have packets are known: each has noted one."""
-        with (
-            tracing(self._watch(1, threads=())) as traced,
-            noting(self._logs, traced.sampling(self._mark), 1),
-        ):
-            return _median_ns(self._window(pps)) / 1e9
-
-    def _threads(self) -> list[int]:
-        return sorted({tid for log in self._logs.values() for tid in log.threads})
+        """Seconds. Afterwards the threads that have packets are known."""
+        reply, _ = self._traced(pps, 1, threads=())
+        return _median_ns(reply) / 1e9
 
     def _watch(self, sets: int, *, threads: Sequence[int], copies: bool = False) -> ThreadWatch:
         return ThreadWatch(
@@ -217,7 +210,7 @@ class PartsProfiler:
             if copies and not self._copied_to:
                 continue
             try:
-                with tracing(self._watch(1, threads=self._threads(), copies=copies)):
+                with tracing(self._watch(1, threads=threads_of(self._logs), copies=copies)):
                     pass
             except UnisError as error:
                 self._missing.append(f"{what}, which the other parts contain: {error}")
@@ -226,38 +219,22 @@ class PartsProfiler:
                 else:
                     self._watches = False
 
-    def _traced(self, pps: float, sets: int) -> tuple[pb.MeasureReply, Account, int]:
-        watch = self._watch(sets, threads=self._threads() if self._watches else ())
-        with (
-            tracing(watch) as traced,
-            noting(self._logs, traced.sampling(self._mark), sets) as noted,
-        ):
-            reply = self._window(pps)
-        recording = traced.recording()
-        clock = recording.clock
-        watched = Watched(
-            ThreadStates(recording.events),
-            clock.ns(traced.origin),
-            clock.ns(traced.origin + traced.period) - clock.ns(traced.origin),
-            round(self._sampled.open * 1e9),
-        )
-        found = account(
-            noted.passages, self._route.functions, clock, watched if watch.threads else None
-        )
-        return reply, found, recording.lost
+    def _traced(
+        self, pps: float, sets: int, threads: Sequence[int] | None = None
+    ) -> tuple[pb.MeasureReply, Followed]:
+        if threads is None:
+            threads = threads_of(self._logs) if self._watches else ()
+        watch = self._watch(sets, threads=threads)
+        functions = self._route.functions
+        return follow(self._logs, functions, self._mark, watch, lambda: self._window(pps))
 
-    def _followed(self, pps: float, sets: int) -> _Followed:
-        reply, found, lost = self._traced(pps, sets)
-        while self._sampled.lacks(found):
+    def _followed(self, pps: float, sets: int) -> _Traced:
+        reply, found = self._traced(pps, sets)
+        while self._sampled.lacks(found.account):
             self._sampled = _SamplingRate.of(self._settings, 2 * self._sampled.open / _WATCHED)
-            reply, found, lost = self._traced(pps, sets)
-        if not found.packets:
-            why = ", ".join(f"{count} {reason}" for reason, count in found.left_out.most_common())
-            raise UnisError(
-                f"no packet could be followed from end to end ({why or 'none was seen'})",
-                bad_input=False,
-            )
-        return _Followed(reply, found, lost)
+            reply, found = self._traced(pps, sets)
+        found.check()
+        return _Traced(reply, found)
 
     def _most_pps(self) -> float:
         found = [_pps(self._window(_OVERLOAD_PPS)) for _ in range(_PROBES)]
@@ -268,7 +245,7 @@ class PartsProfiler:
     def _round(self, pps: float, at: int) -> _Round:
         """Each of the three is first in turn."""
         plain: pb.MeasureReply | None = None
-        followed: dict[int, _Followed] = {}
+        followed: dict[int, _Traced] = {}
         for turn in range(3):
             if sets := (at + turn) % 3:
                 followed[sets] = self._followed(pps, sets)
@@ -291,7 +268,7 @@ class PartsProfiler:
         }
 
     def _copies_of(self, pps: float, sets: int) -> Mapping[str, float]:
-        with tracing(self._watch(sets, threads=self._threads(), copies=True)) as traced:
+        with tracing(self._watch(sets, threads=threads_of(self._logs), copies=True)) as traced:
             self._window(pps)
         told = traced.recording().copies
         found = {}
@@ -304,9 +281,9 @@ class PartsProfiler:
     def _cost(self, rounds: list[_Round]) -> TracingCost:
         self._report("measuring what tracing costs the chain at overload")
         ratios = []
-        for _ in range(_PROBES):
+        for _ in range(_PAIRS):
             plain = self._window(_OVERLOAD_PPS)
-            traced, _, _ = self._traced(_OVERLOAD_PPS, 1)
+            traced, _ = self._traced(_OVERLOAD_PPS, 1)
             ratios.append(_pps(traced) / (_pps(plain) or 1))
         self._client.settle()
         latencies = [_median_ns(each.once.reply) / _median_ns(each.plain) for each in rounds]
@@ -359,14 +336,14 @@ class PartsProfiler:
             residual=statistics.median(residuals),
             residual_interval=interval(residuals),
             tracing_cost=cost,
-            packets=sum(len(each.account.packets) for each in followed),
-            left_out=together(each.account.left_out for each in followed),
-            lost_events=sum(each.lost for each in followed),
+            packets=sum(len(each.found.account.packets) for each in followed),
+            left_out=together(each.found.account.left_out for each in followed),
+            lost_events=sum(each.found.lost for each in followed),
             disturbed=Disturbance.of([each.plain for each in rounds]),
             counted=self._beside.counted(),
             hot=self._beside.hot,
             missing=[*self._missing, *self._beside.missing],
-            way=_way(rounds[-1].once.account.packets),
+            way=_way(rounds[-1].once.found.account.packets),
         )
 
 

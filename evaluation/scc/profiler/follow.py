@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from evaluation.scc.arms import SETTLE, SccArm
 from evaluation.scc.windows import Bench, SccWindow
-from unis.errors import UnisError
 from unis.measure.windows import functions_ns
-from unis.parts.accounting import Watched, account
-from unis.parts.passages import PassageLog, noting, passage_logs
+from unis.parts.following import follow, threads_of
+from unis.parts.passages import PassageLog, passage_logs
 from unis.parts.result import WindowParts, typical
 from unis.parts.route import Route, route
-from unis.parts.threads import ThreadStates
-from unis.parts.tracer import ThreadWatch, tracing
+from unis.parts.tracer import ThreadWatch
 
 _MOST_PER_SECOND = 2000.0  # packets: each program keeps some thousands of passages
 _SLACK = 20.0  # seconds beyond which a tracer ends by itself
@@ -58,39 +56,28 @@ class Follower:
 
     def window(self, arm: SccArm, window: float, pps: float) -> FollowedWindow:
         """UnisError: no packet was followed from end to end."""
-        if not self._threads:  # a program tells them once it has noted a packet
+        if not threads_of(self._logs):  # a program tells them once it has noted a packet
             self._window(arm, window, pps)
         return self._window(arm, window, pps)
-
-    @property
-    def _threads(self) -> list[int]:
-        return sorted({tid for log in self._logs.values() for tid in log.threads})
 
     def _window(self, arm: SccArm, window: float, pps: float) -> FollowedWindow:
         period = 1 / min(pps, _MOST_PER_SECOND)
         watch = ThreadWatch(
-            threads=self._threads,
+            threads=threads_of(self._logs),
             delay=SETTLE,
             period=period,
             open=period,
             longest=SETTLE + window + _SLACK,
         )
-        with (
-            tracing(watch) as traced,
-            noting(self._logs, traced.sampling(self._mark), 1) as noted,
-        ):
-            measured = self._bench.window(arm, window, pps)
-            ended_ns = time.monotonic_ns()
-        recording = traced.recording()
-        clock = recording.clock
-        origin = clock.ns(traced.origin)
-        ns = clock.ns(traced.origin + traced.period) - origin
-        watched = Watched(ThreadStates(recording.events), origin, ns, ns)
-        found = account(noted.passages, self._route.functions, clock, watched)
-        if not found.packets:
-            why = ", ".join(f"{count} {reason}" for reason, count in found.left_out.most_common())
-            raise UnisError(f"no packet could be followed ({why or 'none was seen'})")
-        return FollowedWindow(measured, typical(found), ended_ns)
+
+        def work() -> tuple[SccWindow, int]:
+            return self._bench.window(arm, window, pps), time.monotonic_ns()
+
+        (measured, ended_ns), found = follow(
+            self._logs, self._route.functions, self._mark, watch, work
+        )
+        found.check()
+        return FollowedWindow(measured, typical(found.account), ended_ns)
 
 
 @contextlib.contextmanager
