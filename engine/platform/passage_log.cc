@@ -26,8 +26,8 @@ absl::StatusOr<std::shared_ptr<PassageLog>> PassageLog::Create() {
 
 PassageLog::~PassageLog() { munmap(shm_, sizeof(unis_passages)); }
 
-bool PassageWriter::Sample(unis_sampler& sampler, std::span<rte_mbuf* const> packets,
-                           unis_samples& samples) noexcept {
+bool PassageWriter::Sample(unis_sampler& sampler, std::uint64_t now,
+                           std::span<rte_mbuf* const> packets, unis_samples& samples) noexcept {
   unis_passages& shm = log_->shm();
   if (!std::exchange(asked_, true)) {
     place_ = static_cast<unis_passage_log*>(
@@ -36,8 +36,8 @@ bool PassageWriter::Sample(unis_sampler& sampler, std::span<rte_mbuf* const> pac
   if (place_ == nullptr) return false;
   const auto count = static_cast<std::uint32_t>(packets.size());
   if (looks() == 2) [[unlikely]]
-    unis_sample_in_vain(&shm, &sampler, packets.data(), count);
-  unis_sample(&shm, &sampler, packets.data(), count, &samples);
+    unis_sample_in_vain(&shm, &sampler, now, packets.data(), count);
+  unis_sample(&shm, &sampler, now, packets.data(), count, &samples);
   return samples.count > 0;
 }
 

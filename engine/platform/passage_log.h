@@ -48,7 +48,7 @@ class PassageWriter {
   std::uint16_t Sent(unis_sampler& sampler, std::uint16_t chain, std::span<rte_mbuf* const> packets,
                      Send send) noexcept {
     unis_samples samples;
-    if (!Sample(sampler, packets, samples)) return send();
+    if (!Sample(sampler, rte_rdtsc(), packets, samples)) return send();
     unis_passage burst{
         .stamp = 0, .begin = rte_rdtsc(), .end = 0, .kind = UNIS_SENT, .packets = 0, .port = chain};
     burst.packets = send();
@@ -62,7 +62,7 @@ class PassageWriter {
                 std::uint64_t begin, std::uint64_t end) noexcept {
     unis_samples samples;
     if (unis_reader_is_gone(&log_->shm(), begin) != 0) return;
-    if (!Sample(sampler, packets, samples)) return;
+    if (!Sample(sampler, end, packets, samples)) return;
     Note(sampler, samples,
          {.stamp = 0,
           .begin = begin,
@@ -74,7 +74,7 @@ class PassageWriter {
 
  private:
   // False: there is nothing to note.
-  bool Sample(unis_sampler& sampler, std::span<rte_mbuf* const> packets,
+  bool Sample(unis_sampler& sampler, std::uint64_t now, std::span<rte_mbuf* const> packets,
               unis_samples& samples) noexcept;
   void Note(unis_sampler& sampler, const unis_samples& samples, const unis_passage& burst) noexcept;
 

@@ -55,8 +55,8 @@ uint16_t passages_receive_looking(uint16_t port, eth_rx_burst_t burst, void *que
   thread = passing_of_thread();
   if (unlikely(thread == NULL)) return n;
   passage.packets = n;
-  if (unlikely(twice)) unis_sample_in_vain(passages, &thread->received[port], bufs, n);
-  unis_sample(passages, &thread->received[port], bufs, n, &samples);
+  if (unlikely(twice)) unis_sample_in_vain(passages, &thread->received[port], passage.end, bufs, n);
+  unis_sample(passages, &thread->received[port], passage.end, bufs, n, &samples);
   if (likely(samples.count == 0)) return n;
   unis_note(thread->log, &thread->received[port], &samples, &passage);
   if (unlikely(twice)) unis_note_in_vain(&samples, &passage);
@@ -72,8 +72,9 @@ uint16_t passages_send_looking(uint16_t port, eth_tx_burst_t burst, void *queue,
   struct unis_samples samples;
 
   if (unlikely(thread == NULL)) return burst(queue, bufs, nb_bufs);
-  if (unlikely(twice)) unis_sample_in_vain(passages, &thread->sent[port], bufs, nb_bufs);
-  unis_sample(passages, &thread->sent[port], bufs, nb_bufs, &samples);
+  if (unlikely(twice))
+    unis_sample_in_vain(passages, &thread->sent[port], rte_rdtsc(), bufs, nb_bufs);
+  unis_sample(passages, &thread->sent[port], rte_rdtsc(), bufs, nb_bufs, &samples);
   if (likely(samples.count == 0)) return burst(queue, bufs, nb_bufs);
   if (unlikely(twice)) rte_rdtsc();
   passage.begin = rte_rdtsc();

@@ -55,9 +55,11 @@ static inline uint64_t unis_next_period(uint64_t origin, uint64_t period, uint64
   return next > stamp ? next : UINT64_MAX;
 }
 
-/* Looks for the first packet of each period in the burst. */
+/* Looks for the first packet of each period in the burst. At `now` (TSC), which is after the burst
+ * was received or before it is sent, no packet has a later stamp: so most bursts are not looked at.
+ */
 static inline void unis_sample(const struct unis_passages *shm, struct unis_sampler *sampler,
-                               struct rte_mbuf *const *packets, uint32_t count,
+                               uint64_t now, struct rte_mbuf *const *packets, uint32_t count,
                                struct unis_samples *samples) {
   const uint64_t origin = __atomic_load_n(&shm->origin, __ATOMIC_ACQUIRE);
   const uint64_t mark = __atomic_load_n(&shm->mark, __ATOMIC_RELAXED);
@@ -67,6 +69,7 @@ static inline void unis_sample(const struct unis_passages *shm, struct unis_samp
   samples->count = 0;
   if (__builtin_expect(sampler->origin != origin, 0)) sampler->origin = sampler->next = origin;
   next = sampler->next;
+  if (__builtin_expect(now < next, 1)) return;
   while (count > 0 && (last = unis_stamp_of(packets[count - 1], mark)) == 0) count--;
   if (__builtin_expect(last < next || count == 0, 1)) return;
   period = __atomic_load_n(&shm->period, __ATOMIC_RELAXED);
@@ -107,12 +110,12 @@ static inline void unis_note(struct unis_passage_log *log, struct unis_sampler *
 
 /* What both cost, and nothing else. */
 static inline void unis_sample_in_vain(const struct unis_passages *shm,
-                                       const struct unis_sampler *sampler,
+                                       const struct unis_sampler *sampler, uint64_t now,
                                        struct rte_mbuf *const *packets, uint32_t count) {
   struct unis_sampler copy = *sampler;
   struct unis_samples samples;
 
-  unis_sample(shm, &copy, packets, count, &samples);
+  unis_sample(shm, &copy, now, packets, count, &samples);
   __asm__ volatile("" : : "r"(&copy), "r"(&samples) : "memory");
 }
 

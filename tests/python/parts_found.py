@@ -36,7 +36,9 @@ def found_parts(
         median_latency_ns=explained / (1 - residual), traced_latency_ns=9900,
         explained_ns=explained, traced_explained_ns=9800,
         residual=residual, residual_interval=(residual - 0.1, residual + 0.1),
-        tracing_cost=TracingCost(latency=1.1, throughput=0.9, ns_per_packet=900),
+        tracing_cost=TracingCost(
+            latency=1.1, throughput=0.9, throughput_interval=(0.8, 1.0), ns_per_packet=900
+        ),
         packets=1000, left_out={"did not come to the sink": 3}, lost_events=0,
         disturbed=Disturbance.of([]),
         way=[

@@ -318,6 +318,18 @@ def test_a_part_that_only_looking_made_is_taken_off_too() -> None:
     assert without(once, cost).ns == 5 - 4
 
 
+def test_a_cost_that_cannot_be_told_from_nothing_is_none() -> None:
+    pairs = [(of(packet(queueing=100)), of(packet(queueing=100 + ns))) for ns in (30, -20, 25, -5)]
+    assert cost_of_looking(pairs).parts == {}
+
+
+def test_parts_of_the_middle_half_of_the_rounds_add_up() -> None:
+    rounds = [of(packet(queueing=q, processing=p)) for q, p in [(1, 9), (9, 1), (5, 6), (900, 1)]]
+    found = place_parts("f", rounds, {QUEUEING, PROCESSING})
+    assert found.ns == (10 + 11) / 2
+    assert found.parts[QUEUEING].ns_per_packet == (9 + 5) / 2
+
+
 def test_copies_are_of_the_receive_call() -> None:
     parts = WindowParts(parts={("f", RECEIVE): 100, ("f", SEND): 7, ("g", RECEIVE): 50})
     found = with_copies(parts, {"f": 30})

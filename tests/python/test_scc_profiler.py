@@ -69,7 +69,12 @@ def a_length(
         update={
             "rounds": 6, "residual_interval": (residual - 0.01, residual + 0.01),
             "median_latency_ns": 1000 * us, "explained_ns": 1000 * us * (1 - residual),
-            "tracing_cost": TracingCost(latency=1, throughput=throughput, ns_per_packet=1),
+            "tracing_cost": TracingCost(
+                latency=1,
+                throughput=throughput,
+                throughput_interval=(throughput, throughput),
+                ns_per_packet=1,
+            ),
         }
     )  # fmt: skip
     return LengthRow(arm=arm_name(spec, arm), length=length, profile=parts)

@@ -46,7 +46,7 @@ def chain(
     window: Annotated[float, between(0.05, 60, "Length of a measured window, seconds.")] = 0.5,
     per_second: Annotated[
         float, between(1, 100_000, "Packets to follow a second, at most.")
-    ] = 1000,
+    ] = 2000,
     hot: Annotated[
         bool,
         typer.Option(

@@ -54,7 +54,10 @@ _NOT_OF = {SOURCE: {RECEIVE, PROCESSING}, SINK: {PROCESSING, SEND}}
 _OVERLOAD_PPS = 50e6  # more than passes
 _PAIRS = 5  # of windows that say what passes while packets are followed
 _PROBES = 3  # windows that say what passes at most
-_SETTLE = 0.15  # seconds
+_SETTLE = 0.15  # seconds, at least
+# In latencies of a typical packet: before a window, and of a window; with bounds, seconds.
+_TO_SETTLE, _LONGEST_TO_SETTLE = 3.0, 1.0
+_IN_A_WINDOW, _LONGEST = 20.0, 3.0
 _SLACK = 20.0  # seconds beyond which a tracer ends by itself
 # Threads are watched for so many median latencies from when a packet was due. To watch them costs:
 # so the next is followed so many after it, if that leaves enough packets.
@@ -85,10 +88,10 @@ class _SamplingRate:
     open: float
 
     @classmethod
-    def of(cls, settings: PartsSettings, latency: float) -> "_SamplingRate":
-        """`latency` of a typical packet, seconds."""
-        shortest = max(1 / settings.per_second, settings.window / _KEPT)
-        longest = max(shortest, settings.window / _LEAST)
+    def of(cls, settings: PartsSettings, window: float, latency: float) -> "_SamplingRate":
+        """`latency` of a typical packet and length of a window, seconds."""
+        shortest = max(1 / settings.per_second, window / _KEPT)
+        longest = max(shortest, window / _LEAST)
         period = min(max(shortest, _APART * latency), longest)
         return cls(period, min(period, _WATCHED * latency + _MARGIN))
 
@@ -150,7 +153,7 @@ class PartsProfiler:
         self._missing: list[str] = []
         self._watches = True  # threads
         self._copied_to = self._route.copied_to
-        self._sampled = _SamplingRate.of(settings, 0)
+        self._choose_windows(0)
         self._beside = Beside(plan, client, settings.beside, report)
 
     def profile(self) -> ChainParts:
@@ -163,7 +166,10 @@ class PartsProfiler:
         most = self._most_pps()
         pps = self._settings.load * most
         self._client.settle()  # what the overload left behind
-        self._sampled = _SamplingRate.of(self._settings, self._latency(pps))
+        self._choose_windows(self._latency(pps))
+        if self._span.window > self._settings.window:
+            self._report(f"packets take long: windows of {self._span.window:.1f} s")
+            self._choose_windows(self._latency(pps))
         self._report(
             f"{most / 1e3:,.1f} kpps pass at most; "
             f"{1 / self._sampled.period:,.0f} packets a second "
@@ -172,31 +178,38 @@ class PartsProfiler:
         self._try_tracers()
         rounds = [self._round(pps, at) for at in told_rounds(self._settings.rounds, self._report)]
         self._beside.own_windows(
-            lambda: self._window(pps), len(rounds), _SETTLE, self._settings.window
+            lambda: self._window(pps), len(rounds), self._span.settle, self._span.window
         )
-        cost = self._cost(rounds)
-        return self._result(rounds, pps, most, cost)
+        looking = cost_of_looking([(each.once.parts, each.twice.parts) for each in rounds])
+        return self._result(rounds, pps, most, looking, self._cost(rounds, looking))
 
     # ------------------------------------------------------------------ windows
 
     def _window(self, pps: float) -> pb.MeasureReply:
         self._check()
         arm = Arm(self._policy, offered=Offered(pps, "constant"))
-        span = Span(_SETTLE, self._settings.window)
-        return measure(self._client, arm, span, self._controller)
+        return measure(self._client, arm, self._span, self._controller)
 
     def _latency(self, pps: float) -> float:
         """Seconds. Afterwards the threads that have packets are known."""
         reply, _ = self._traced(pps, 1, threads=())
         return _median_ns(reply) / 1e9
 
+    def _choose_windows(self, latency: float) -> None:
+        """`latency` of a typical packet, seconds."""
+        self._span = Span(
+            min(max(_SETTLE, _TO_SETTLE * latency), _LONGEST_TO_SETTLE),
+            max(self._settings.window, min(_IN_A_WINDOW * latency, _LONGEST)),
+        )
+        self._sampled = _SamplingRate.of(self._settings, self._span.window, latency)
+
     def _watch(self, sets: int, *, threads: Sequence[int], copies: bool = False) -> ThreadWatch:
         return ThreadWatch(
             threads=threads,
-            delay=_SETTLE,
+            delay=self._span.settle,
             period=self._sampled.period,
             open=self._sampled.open,
-            longest=_SETTLE + self._settings.window + _SLACK,
+            longest=self._span.settle + self._span.window + _SLACK,
             copies=copies,
             sets=sets,
         )
@@ -231,7 +244,9 @@ class PartsProfiler:
     def _followed(self, pps: float, sets: int) -> _Traced:
         reply, found = self._traced(pps, sets)
         while self._sampled.lacks(found.account):
-            self._sampled = _SamplingRate.of(self._settings, 2 * self._sampled.open / _WATCHED)
+            self._sampled = _SamplingRate.of(
+                self._settings, self._span.window, 2 * self._sampled.open / _WATCHED
+            )
             reply, found = self._traced(pps, sets)
         found.check()
         return _Traced(reply, found)
@@ -278,7 +293,7 @@ class PartsProfiler:
                 found[name] = sum(each.ns for each in threads) / packets
         return found
 
-    def _cost(self, rounds: list[_Round]) -> TracingCost:
+    def _cost(self, rounds: list[_Round], looking: WindowParts) -> TracingCost:
         self._report("measuring what tracing costs the chain at overload")
         ratios = []
         for _ in range(_PAIRS):
@@ -287,11 +302,11 @@ class PartsProfiler:
             ratios.append(_pps(traced) / (_pps(plain) or 1))
         self._client.settle()
         latencies = [_median_ns(each.once.reply) / _median_ns(each.plain) for each in rounds]
-        costs = [each.twice.parts.ns - each.once.parts.ns for each in rounds]
         return TracingCost(
             latency=statistics.median(latencies),
             throughput=statistics.median(ratios),
-            ns_per_packet=statistics.median(costs),
+            throughput_interval=interval(ratios),
+            ns_per_packet=looking.ns,
         )
 
     # ------------------------------------------------------------------ what it comes to
@@ -305,9 +320,13 @@ class PartsProfiler:
         return found - _NOT_OF.get(place, set())
 
     def _result(
-        self, rounds: list[_Round], pps: float, most: float, cost: TracingCost
+        self,
+        rounds: list[_Round],
+        pps: float,
+        most: float,
+        looking: WindowParts,
+        cost: TracingCost,
     ) -> ChainParts:
-        looking = cost_of_looking([(each.once.parts, each.twice.parts) for each in rounds])
         windows = [with_copies(without(each.once.parts, looking), each.copies) for each in rounds]
         functions, edges = (
             [place_parts(name, windows, self._measured(name)) for name in places]
@@ -326,7 +345,7 @@ class PartsProfiler:
             most_kpps=most / 1e3,
             per_second=1 / self._sampled.period,
             rounds=len(rounds),
-            window=self._settings.window,
+            window=self._span.window,
             functions=functions,
             edges=edges,
             median_latency_ns=statistics.median(_median_ns(each.plain) for each in rounds),
