@@ -119,7 +119,7 @@ class Model:
 
 def watched(events: list[Event], open_: int = 10**9) -> Watched:
     ordered = sorted(events, key=lambda event: event.ns)
-    return Watched(ThreadStates(ordered), CLOCK.ns(STAMP) - 10, 10**9, open_)
+    return Watched(ThreadStates(ordered), STAMP - 3 * 10, 3 * 10**9, 3 * open_)
 
 
 def passed(way: Way) -> Model:

@@ -62,7 +62,9 @@ class Account:
 
 @dataclass(frozen=True)
 class Watched:
-    """When threads were watched: from the first period on, so long of each; ns."""
+    """When threads were watched: from the first period on, so long of each. In TSC cycles, for a
+    period need not be a whole number of ns.
+    """
 
     states: ThreadStates
     origin: int
@@ -138,7 +140,7 @@ def _packet(
         if seen[name][Direction.RECEIVED].thread != seen[name][Direction.SENT].thread:
             return "it was sent by another thread than received it"
     at, end = clock.ns(stamp), clock.ns(seen[SINK][Direction.RECEIVED].end)
-    if watched and not watched.covers(at, end):
+    if watched and not watched.covers(stamp, seen[SINK][Direction.RECEIVED].end):
         return end - at
     spans: list[PartSpan] = []
     for leg in _legs(seen, functions, clock):

@@ -49,11 +49,7 @@ def follow(
     with tracing(watch) as traced, noting(logs, traced.sampling(mark), watch.sets) as noted:
         measured = work()
     recording = traced.recording()
-    clock = recording.clock
-    origin = clock.ns(traced.origin)
-    period = clock.ns(traced.origin + traced.period) - origin
-    watched = Watched(
-        ThreadStates(recording.events), origin, period, round(period * watch.open / watch.period)
-    )
-    found = account(noted.passages, functions, clock, watched if watch.threads else None)
+    open_ = round(traced.period * watch.open / watch.period)
+    watched = Watched(ThreadStates(recording.events), traced.origin, traced.period, open_)
+    found = account(noted.passages, functions, recording.clock, watched if watch.threads else None)
     return measured, Followed(found, recording.lost)
