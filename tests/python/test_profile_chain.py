@@ -93,11 +93,14 @@ def test_a_table_of_four_functions_fits_into_100_columns(
 
 @contextmanager
 def a_tracer(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """In place of ours: a shell script."""
+    """In place of ours: a shell script, wherever this process runs."""
     program = folder / "tracer"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(built, "thread_tracer", lambda: program)
+    namespace = folder / "pid"
+    namespace.symlink_to(tracer._INITIAL_NAMESPACE)
+    monkeypatch.setattr(tracer, "_OWN_NAMESPACE", namespace)
     monkeypatch.setattr(built, "thread_trace_program", lambda: folder / "programs.o")
     yield folder
 
@@ -154,6 +157,20 @@ def test_a_tracer_that_does_not_end_is_told_and_killed(
         tracing(WATCH),
     ):
         pass
+
+
+def test_threads_are_not_watched_by_numbers_of_another_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = '{"events": 0, "bytes": 16, "lost": 2, "clocks": [[1, 2], [3, 4]], "copies": []}'
+    with a_tracer(f"echo ready 70 10; cat >/dev/null; echo '{head}'", tmp_path, monkeypatch):
+        (tmp_path / "pid").unlink()
+        (tmp_path / "pid").symlink_to("pid:[4026532001]")
+        with tracing(replace(WATCH, threads=())) as found:
+            pass  # clocks are the same
+        assert found.recording().lost == 2
+        with pytest.raises(UnisError, match="PID namespace in which UNiS runs"), tracing(WATCH):
+            pass
 
 
 def run_of(file: Path, **more: object) -> RunState:

@@ -5,6 +5,7 @@ import select
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from unis import built
 from unis.errors import UnisError
@@ -13,6 +14,8 @@ from unis.parts.threads import Recording, read_recording
 
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0
+_OWN_NAMESPACE = Path("/proc/self/ns/pid")
+_INITIAL_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of Linux
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,11 @@ class Tracing:
 @contextlib.contextmanager
 def tracing(watch: ThreadWatch) -> Iterator[Tracing]:
     """UnisError: it cannot."""
+    if watch.threads and str(_OWN_NAMESPACE.readlink()) != _INITIAL_NAMESPACE:
+        raise UnisError(
+            "the kernel numbers threads otherwise than the PID namespace in which UNiS runs",
+            bad_input=False,
+        )
     pipe = subprocess.PIPE
     with subprocess.Popen(_command(watch), stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
