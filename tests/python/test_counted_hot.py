@@ -3,18 +3,24 @@
 import shutil
 import stat
 import xml.etree.ElementTree as ET
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.python.planned import planned, small
 from unis.cli.counted_tables import print_hot
+from unis.counted.beside import Beside, BesideSettings
+from unis.counted.counting import Counting
 from unis.counted.flame import Frame, Stacks, flame_graph, folded
 from unis.counted.hot import Hot, HotError, hot_functions, parse_stacks, sampled
 from unis.counted.provider import CountedChain, CountedFunction
 from unis.engine.client import EngineClient
+from unis.v1 import engine_pb2 as pb
 
 SCRIPT = """12/12
 \tffffffff813a2413 finish_task_switch.isra.0 ([kernel.kallsyms])
@@ -144,6 +150,31 @@ def test_what_perf_says_of_its_failure_is_told(
     a_perf(tmp_path, RECORDS, "", monkeypatch)
     with pytest.raises(HotError, match="no samples"):
         sampled(CHAIN, lambda: None)
+
+
+def test_what_perf_started_does_not_outlive_its_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = tmp_path / "late"
+    record = f"exec 9<&0; (timeout 5 cat <&9 || touch {late}) & echo killed >&2; exit 2"
+    a_perf(tmp_path, record, "", monkeypatch)
+    with pytest.raises(HotError, match="perf record failed: killed"):
+        sampled(CHAIN, lambda: None)
+    assert not late.exists()
+
+
+@pytest.mark.parametrize(("rounds", "windows"), [(3, 3), (100, 15)])
+def test_long_windows_are_not_all_sampled(
+    rounds: int, windows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = SimpleNamespace(stats=pb.Stats)
+    settings = BesideSettings(hot=True)
+    found = Beside(planned(small()), cast("EngineClient", client), settings, lambda _: None)
+    a_perf(tmp_path, RECORDS, "printf '20/20\n\t4418 main (/fw)\n'", monkeypatch)
+    asked: list[str] = []
+    monkeypatch.setattr(Counting, "during", lambda *_: nullcontext())
+    found.own_windows(lambda: asked.append(""), rounds, 0.1, 1.9)
+    assert len(asked) == rounds + windows
 
 
 def test_hidden_symbols_of_the_kernel_are_told(

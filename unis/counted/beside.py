@@ -13,6 +13,8 @@ from unis.counted.result import Counted, counted_of, least_share, merged
 from unis.engine.client import EngineClient
 from unis.plan.model import Plan
 
+_HOT_SECONDS = 30.0  # of windows that are sampled: perf keeps a stack of 4 KiB for each sample
+
 
 @dataclass(frozen=True)
 class BesideSettings:
@@ -55,7 +57,8 @@ class Beside:
                 measure()
         if self._settings.hot:
             self._report("sampling what the functions run")
-            self._sample(lambda: [measure() for _ in range(rounds)])
+            most = max(1, round(_HOT_SECONDS / (settle + window)))
+            self._sample(lambda: [measure() for _ in range(min(rounds, most))])
 
     def counted(self) -> Counted:
         """Of all windows so far. Caches are simulated now, which takes seconds a function."""

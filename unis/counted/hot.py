@@ -182,7 +182,7 @@ def _wait_until_enabled(process: subprocess.Popen[str], told: int) -> None:
     end = time.monotonic() + _SECONDS
     while not select.select([told], [], [], 0.05)[0]:
         if process.poll() is not None:
-            said = process.stderr.read() if process.stderr else ""
+            _, said = process.communicate(timeout=_SECONDS)  # `cat` may have stderr still
             raise HotError(f"hot functions: perf record failed: {_last_line(said)}")
         if time.monotonic() > end:
             raise HotError("hot functions: perf record does not start")
