@@ -26,7 +26,7 @@ from unis.counted.kernel import (
     parse_softnet,
 )
 from unis.counted.provider import CHAIN, CountedChain, CountedFunction
-from unis.counted.references import ReferencesError, parse_sums
+from unis.counted.references import parse_sums
 from unis.counted.result import (
     CONTENTION_RUN,
     WAIT_RUN,
@@ -181,6 +181,13 @@ def test_an_event_that_never_had_a_counter_is_not_zero() -> None:
     found = events.counts_of(iter([(key, never), (key, always), (other, always)]))
     assert key not in found
     assert found[other] == 7
+
+
+def test_a_thread_that_hardly_ran_takes_no_event_from_its_function() -> None:
+    key = ("nat", "LLC loads")
+    busy, other = EventReading(1000, 10_000, 5_000), EventReading(0, 50, 0)
+    found = events.counts_of(iter([(key, other), (key, busy)]))
+    assert found == {key: 2000, (CHAIN, SHARED): 0.5}
 
 
 def test_a_thread_that_did_not_run_counts_nothing() -> None:
@@ -433,4 +440,3 @@ def test_sums_of_callgrind() -> None:
 def test_as_many_frames_as_flows_and_packets() -> None:
     flows = Flows(3, 5)
     assert len([*flows.frames()]) == flows.total == 8
-    assert issubclass(ReferencesError, Exception)

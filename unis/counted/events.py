@@ -9,7 +9,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from unis.counted.provider import CHAIN, CountedChain, Counts, Key, cpu_place, summed
+from unis.counted.provider import CHAIN, CountedChain, Counts, Key, cpu_place
 from unis.measure.counters import CountersError, EventReading, PerfEvent, open_event, reading
 
 _HARDWARE, _SOFTWARE, _CACHE = 0, 1, 3  # types of linux/perf_event.h
@@ -34,6 +34,7 @@ SOFTWARE_EVENTS = {
 }
 _UNITS = {"cycles": "cycles", "instructions": "instructions", "task clock": "ns"}
 _FORBIDDEN = (errno.EPERM, errno.EACCES)
+_LITTLE = 0.01  # of the time of all threads of a function
 SHARED = "counter share"  # the least of all events: of the time, that in which it had a counter
 
 
@@ -98,11 +99,18 @@ class PerfEvents:
 
 
 def counts_of(readings: Iterator[tuple[Key, EventReading]]) -> Counts:
-    """Sums, scaled where events shared counters. What never had one is left out."""
-    seen = list(readings)
-    never = {key for key, each in seen if each.scaled is None}
-    found = summed((key, each.scaled or 0.0) for key, each in seen if key not in never)
-    shares = [each.share for _, each in seen]
+    """Sums, scaled where events shared counters. What never had one is left out; but threads that
+    hardly ran, which is too short for an event to have its turn, do not matter.
+    """
+    by_key: dict[Key, list[EventReading]] = {}
+    for key, each in readings:
+        by_key.setdefault(key, []).append(each)
+    found: dict[Key, float] = {}
+    for key, seen in by_key.items():
+        never = sum(each.enabled_ns for each in seen if each.scaled is None)
+        if never <= _LITTLE * sum(each.enabled_ns for each in seen):
+            found[key] = sum(each.scaled or 0.0 for each in seen)
+    shares = [each.share for seen in by_key.values() for each in seen if each.scaled is not None]
     return {**found, (CHAIN, SHARED): min(shares)} if min(shares, default=1.0) < 1 else found
 
 
