@@ -181,19 +181,17 @@ def injected_row(injection: Injection, pairs: Sequence[Pair]) -> InjectedRow:
     found = [sum(_growth(pair, key) for key in mine) for pair in pairs]
     others = {key: statistics.median(_growth(pair, key) for pair in pairs) for key in keys - mine}
     most = max(others, key=lambda key: abs(others[key]), default=None)
-    # Of several calls of one chain each knows the amount as badly: the median of all is best.
-    injected = statistics.median(pair.injected_ns for pair in pairs)
     return InjectedRow(
         name=injection.name,
         how=injection.how,
         place=injection.place,
         parts=[*injection.parts],
-        injected_ns=injected,
+        injected_ns=statistics.median(pair.injected_ns for pair in pairs),
         known_by=injection.known_by,
         found_ns=statistics.median(found),
-        share=_share(pairs, lambda pair: sum(_growth(pair, key) for key in mine), injected),
+        share=_share(pairs, lambda pair: sum(_growth(pair, key) for key in mine)),
         elsewhere=Elsewhere(place=most[0], part=most[1], ns=others[most]) if most else None,
-        elsewhere_share=_share(pairs, lambda pair: _growth(pair, most), injected, signless=True)
+        elsewhere_share=_share(pairs, lambda pair: _growth(pair, most), signless=True)
         if most
         else None,
         latency_ns=statistics.median(pair.on.median_ns - pair.off.median_ns for pair in pairs),
@@ -207,16 +205,17 @@ def _growth(pair: Pair, key: tuple[str, str]) -> float:
 def _share(
     pairs: Sequence[Pair],
     grown: Callable[[Pair], float],
-    injected: float,
     *,
     signless: bool = False,
 ) -> SccRatio | None:
-    """Null where nothing was injected."""
-    if injected <= 0:
+    """By the amount of each pair, so that the interval has what the amount is not known by. Null
+    where nothing was injected.
+    """
+    if min(pair.injected_ns for pair in pairs) <= 0:
         return None
     blocks: dict[int, list[float]] = {}
     for pair in pairs:
-        blocks.setdefault(pair.block, []).append(grown(pair) / injected)
+        blocks.setdefault(pair.block, []).append(grown(pair) / pair.injected_ns)
     values = [value for block in blocks.values() for value in block]
     if len(blocks) == 1:
         median, (low, high) = statistics.median(values), interval(values)
