@@ -55,7 +55,7 @@ class ContextRow(BaseModel):
     how: str  # what it is here
     latency_us: float | None  # median of windows that nothing traced, at half of what passes
     parts_us: float | None  # the sum of the profiler's
-    ns_per_packet: float | None  # of a CPU, where it is loaded to the full
+    ns_per_packet: float | None  # 1 ÷ what passes in overload; of the kernel: of its CPU
     interval: tuple[float, float] | None  # of the latter, 95 %
     references: References | None
     no_references: str  # why there are none, or what they leave out
@@ -98,7 +98,7 @@ class SlopeRow(BaseModel):
     measured_us: float
     explained_us: float
     share: float | None  # explained of measured; null where latency does not grow with length
-    paper_measured: PaperValue
+    paper_measured: PaperValue  # over Open vSwitch, of functions that poll
     paper_explained: PaperValue
 
 
@@ -135,7 +135,7 @@ class InjectedRow(BaseModel):
     share: SccRatio | None  # found ÷ injected
     elsewhere: Elsewhere | None
     elsewhere_share: SccRatio | None  # its growth ÷ injected, whatever its sign
-    latency_ns: float | None  # growth of the untraced median latency
+    latency_ns: float | None  # growth of the median latency of all packets of the same windows
 
 
 class ProfilerFound(BaseModel):
