@@ -47,7 +47,7 @@ def judge(
     """By the interval: it is within the bounds, beyond one of them, or around it."""
     if ratio is None:
         return "not measured", "there are no windows of both"
-    if ratio.rounds < MIN_ROUNDS:
+    if ratio.confidence < 0.95:
         return "not measured", f"too few rounds: {ratio.rounds} of {MIN_ROUNDS}"
     if at_least is not None and ratio.hi < at_least:
         return "does not hold", f"the interval ends below {at_least:g}"

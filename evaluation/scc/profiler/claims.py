@@ -1,5 +1,6 @@
 """What is claimed of `unis profile chain`, and whether the rows bear it out. Pure."""
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +9,7 @@ from evaluation.scc.profiler.found import InjectedRow, LengthRow, ProfilerFound
 from evaluation.scc.profiler.injections import INJECTIONS
 from evaluation.scc.profiler.lengths import arm_name, profiled
 from evaluation.scc.rows import SccRatio
-from unis.measure.paired import interval
+from unis.measure.paired import interval, interval_of_blocks
 
 EXPERIMENT = "profiler"
 LENGTHS = (1, 2, 4, 8)
@@ -37,7 +38,9 @@ def profiler_claims(found: ProfilerFound, left_out: Mapping[str, str]) -> list[S
             name = arm_name(chain.spec, arm)
             row = rows.get((name, chain.spec.length))
             claims.append(_of_length(name, chain.spec.length, row, why))
-    claims.append(_of_cost(found.lengths))
+    for link, chains in itertools.groupby(profiled(LENGTHS), key=lambda chain: chain.spec.link):
+        mine = {arm_name(chain.spec, arm) for chain in chains for arm in chain.arms}
+        claims.append(_of_cost(link, [row for row in found.lengths if row.arm in mine]))
     by_name = {row.name: row for row in found.injected}
     for injection in INJECTIONS:
         why = left_out.get(step_name(EXPERIMENT, injected_title(injection.name)), NOT_ASKED)
@@ -58,22 +61,31 @@ def _of_length(arm: str, length: int, row: LengthRow | None, why: str) -> SccCla
     return _claim(text, (1 - bound, 1 + bound), explained, why)
 
 
-def _of_cost(rows: Sequence[LengthRow]) -> SccClaim:
-    """Of all chains together, for each has few windows in overload."""
+def _of_cost(link: str, rows: Sequence[LengthRow]) -> SccClaim:
+    """Of all chains of a kind of link together, for each has few windows in overload. Chains of one
+    length are of one bring-up.
+    """
     ratio, note = None, ""
     if rows:
         by_chain = {f"{row.arm}, length {row.length}": throughput(row) for row in rows}
-        values = [*by_chain.values()]
-        low, high = interval(values)
-        ratio = SccRatio(
-            median=statistics.median(values), lo=low, hi=high, rounds=len(values),
-            bring_ups=len(values),
+        ratio = _of_bring_ups(
+            [[throughput(row) for row in rows if row.length == length]
+             for length in dict.fromkeys(row.length for row in rows)]
         )  # fmt: skip
         worst = min(by_chain, key=by_chain.__getitem__)
         note = f"least: {by_chain[worst]:.2f}, {worst}"
-    text = "throughput while packets are followed ÷ while they are not, median of chains"
+    text = f"{link}: throughput while packets are followed ÷ while they are not, median of chains"
     claim = _claim(text, (1 - _COSTS, None), ratio, NOT_ASKED)
     return claim.model_copy(update={"note": note})
+
+
+def _of_bring_ups(blocks: Sequence[Sequence[float]]) -> SccRatio:
+    values = [value for block in blocks for value in block]
+    low, high = interval(values) if len(blocks) == 1 else interval_of_blocks(blocks)
+    return SccRatio(
+        median=statistics.median(values), lo=low, hi=high, rounds=len(values),
+        bring_ups=len(blocks),
+    )  # fmt: skip
 
 
 def throughput(row: LengthRow) -> float:
