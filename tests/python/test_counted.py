@@ -354,8 +354,8 @@ def test_the_table_has_what_is_not_zero(capsys: pytest.CaptureFixture[str]) -> N
     rows = merged(counted_of([window(500, 0)], units), ["nat", "fw"])
     print_counted(Counted(places=rows, counter_share=0.25))
     lines = capsys.readouterr().out.splitlines()
-    (run,) = [line.split() for line in lines if line.startswith("run ")]
-    assert run == ["run", "50", "100", "schedstat"]
+    (run,) = [line.split() for line in lines if line.startswith("run,")]
+    assert run == ["run,", "ns", "50", "100", "schedstat"]
     assert not any(line.startswith("Contention/Run") for line in lines)
     assert any(line.startswith("Wait/Run") for line in lines)
     assert "25%" in lines[-1]

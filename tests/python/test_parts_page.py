@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.python.parts_found import found_parts, part_time
 from tests.python.test_docs import ROOT
 from tests.python.test_report import Page
+from unis.counted.result import Count, Counted, PlaceCounts
 from unis.parts.accounting import COPY, PARTS, PROCESSING, QUEUEING, SEND
 from unis.parts.advised import Advice, Trial, TrialLoad
 from unis.parts.result import ChainParts
@@ -205,6 +206,20 @@ def test_advice_is_told_with_what_it_rests_on_and_what_came_of_it() -> None:
     assert "Rests on: it spins." in said.text
     assert "It was worth it." in said.text
     assert "To gain" not in parts_page(found_parts())
+
+
+def test_the_page_has_what_was_counted() -> None:
+    ran = Count(value=1234, interval=(1, 2), provider="schedstat", unit="ns a packet")
+    none = ran.model_copy(update={"value": 0.0})
+    places = [
+        PlaceCounts(name="f<0>", counts={"run": ran, "drops": none}, ratios={}),
+        PlaceCounts(name="chain", counts={}, ratios={}),
+    ]
+    page = parts_page(found_parts().model_copy(update={"counted": Counted(places=places)}))
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page[page.index("What was counted") :])
+    assert cells == ["run, ns", "1,234", "", "schedstat"]
+    assert "f<0>" in Page(page).text
+    assert "What was counted" not in parts_page(found_parts())
 
 
 def test_times_have_a_unit_that_suits_them() -> None:

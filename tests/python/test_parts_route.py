@@ -35,12 +35,12 @@ def test_the_kernel_copies_to_no_function_that_has_a_ring(kind: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        ({"links": links(kind="ovs")}, "is of kind ovs, of whose program nobody tells"),
+        ({"links": links(kind="ovs")}, "is of kind ovs, and UNiS cannot see"),
         ({"functions": {name: {"program": "sh", "plugin": name != "nat"}
-                        for name in ("fw", "nat", "monitor")}}, "nat does not load the plug-in"),
+                        for name in ("fw", "nat", "monitor")}}, "nat has `plugin: false`"),
         ({"chains": {"c": {"path": ["fw"], "match": [{"src_port": 1}]},
                      "d": {"path": ["nat", "monitor"]}}},
-         "it has 2 chains"),
+         "it has 2 chains; name a file with one"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_followed_is_told(parts: Data, why: str) -> None:

@@ -19,6 +19,7 @@ from unis.advice import observed
 from unis.chain.load import LoadedChain
 from unis.cli import profile_chain_command
 from unis.cli.profile_chain_command import print_parts
+from unis.cli.terminal import writable
 from unis.errors import UnisError
 from unis.measure.disturbance import Disturbance
 from unis.measure.summary import MachineSummary
@@ -66,7 +67,9 @@ def test_what_a_residual_may_be(functions: int, residual: float, explained: bool
 def test_a_residual_that_is_too_large_is_said_first(capsys: pytest.CaptureFixture[str]) -> None:
     print_parts(chain_parts(-0.4))
     said, warned = capsys.readouterr()
-    assert warned.startswith("The parts explain 8.0 of 9.0 µs: the residual is -40%, more than 15%")
+    assert warned.startswith(
+        "The parts add up to 8.0 µs, the latency is 9.0 µs: the residual is -40%, more than 15%"
+    )
     assert "left out: 3 packets, did not come to the sink" in said
     print_parts(chain_parts(0.01))
     assert capsys.readouterr().err == ""
@@ -85,9 +88,11 @@ def test_a_table_of_four_functions_fits_into_100_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_parts(found_parts(4, lambda _place, _part: 123_456.0))
-    table = capsys.readouterr().out.partition("median latency")[0]
-    assert max(map(len, table.splitlines()[1:])) <= 100
-    places = [line.split()[0] for line in table.splitlines()[3:]]
+    head, told, *table = capsys.readouterr().out.partition("while packets")[0].splitlines()
+    assert head.startswith("edge, policy unis")
+    assert told.startswith("A packet takes ")
+    assert max(map(len, table)) <= 100
+    places = [line.split()[0] for line in table[2:]]
     assert places == ["source", "f0", "f1", "f2", "f3", "sink", "all"]
 
 
@@ -209,3 +214,16 @@ def test_a_run_of_attached_functions_is_refused(
     with pytest.raises(typer.Exit):
         profile_chain_command.chain("x")
     assert "its functions were attached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("below", ["profile.json", "deeper/profile.json"])
+def test_a_file_in_place_of_a_directory_for_results_is_told(
+    below: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    target = tmp_path / "file" / below
+    with pytest.raises(typer.Exit):
+        writable(target)
+    assert capsys.readouterr().err.split() == [
+        "cannot", "write", f"{target}:", str(target.parent), "is", "not", "a", "directory",
+    ]  # fmt: skip

@@ -57,7 +57,7 @@ def test_without_more_it_has_the_defaults_of_the_command(tmp_path: Path, asked: 
 def test_options_of_a_run_are_refused(option: str, tmp_path: Path, asked: list[Any]) -> None:
     code, said = run("up", file_of(tmp_path, mode="profile"), option)
     assert code == 2
-    assert "with `mode: profile` there are no options" in said
+    assert "`mode: profile` takes no options of `unis up`" in said
     assert asked == []
 
 

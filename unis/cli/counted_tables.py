@@ -8,30 +8,23 @@ from unis.cli.terminal import out, print_line, table_of
 
 if TYPE_CHECKING:
     from unis.counted.hot import Hot
-    from unis.counted.result import Count, Counted
+    from unis.counted.result import Counted
 
 
 def print_counted(counted: Counted) -> None:
     """A row for each thing counted, unless it is 0 everywhere; a column for each place."""
-    rows: dict[tuple[str, str], dict[str, Count]] = {}
-    for place in counted.places:
-        for what, count in (*place.counts.items(), *place.ratios.items()):
-            rows.setdefault((count.provider, what), {})[place.name] = count
-    shown = {
-        key: cells for key, cells in rows.items() if any(count.value for count in cells.values())
-    }
+    rows = counted.rows
     places = [each.name for each in counted.places]
     table = table_of("", "counted, a packet", places, ("provider",), whole=("counted, a packet",))
-    for (provider, what), cells in shown.items():
-        numbers = [_number(cells[name].value) if name in cells else "" for name in places]
-        table.add_row(what, *numbers, provider)
-    if shown:
+    for row in rows:
+        table.add_row(*row)
+    if rows:
         print_line("")
         out.print(table)
     if counted.counter_share is not None:
         print_line(
-            f"events shared hardware counters, and each had one for {counted.counter_share:.0%} of "
-            "the time at least: their numbers are scaled"
+            "events shared the hardware counters: each had a counter for at least "
+            f"{counted.counter_share:.0%} of the time, and its number is scaled"
         )
 
 
@@ -45,8 +38,4 @@ def print_hot(hot: Hot) -> None:
             table.add_row(name, f"{symbol.share:.1%}", symbol.symbol, symbol.module)
     out.print(table)
     samples = sum(each.samples for each in hot.functions)
-    print_line(f"{samples:,} samples, {hot.hertz} a second of {hot.event}")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    print_line(f"{samples:,} samples, {hot.hertz} for each second of CPU time, by {hot.event}")

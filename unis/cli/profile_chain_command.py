@@ -12,7 +12,7 @@ from unis.cli.counted_tables import print_counted, print_hot
 from unis.cli.options import JsonOption, between
 from unis.cli.select import connect
 from unis.cli.terminal import fail, out, print_line, say, table_of, warn, writable, write_result
-from unis.errors import EXIT_FAILED
+from unis.errors import EXIT_FAILED, UnisError
 
 if TYPE_CHECKING:
     from unis.chain.load import LoadedChain
@@ -36,46 +36,45 @@ def chain(
             help="Write DIR/profile.json and profile.html, and advised.yaml if there is advice.",
         ),
     ] = None,
-    load: Annotated[float, between(0.01, 1, "Load, as a share of what passes at most.")] = 0.5,
+    load: Annotated[float, between(0.01, 1, "Load, as a share of the most that passes.")] = 0.5,
     rounds: Annotated[
         int,
         typer.Option(
-            min=2, max=1000, help="Number of rounds: an untraced window, two traced ones."
+            min=2, max=1000, help="Number of rounds. More rounds make the intervals narrower."
         ),
     ] = 8,
-    window: Annotated[float, between(0.05, 60, "Length of a measured window, seconds.")] = 0.5,
+    window: Annotated[float, between(0.05, 60, "Length of a window in seconds.")] = 0.5,
     per_second: Annotated[
         float, between(1, 100_000, "Packets to follow a second, at most.")
     ] = 2000,
     hot: Annotated[
         bool,
         typer.Option(
-            "--hot", help="Sample what functions run; with -o also DIR/hot.svg, DIR/hot.folded."
+            "--hot", help="Sample the code of functions with perf; -o adds hot.svg, hot.folded."
         ),
     ] = False,
     references: Annotated[
         bool,
-        typer.Option("--references", help="Simulate caches of UNiS's functions, under Valgrind."),
+        typer.Option("--references", help="Count cache misses of UNiS's functions in Valgrind."),
     ] = False,
     apply: Annotated[
         bool,
         typer.Option(
-            "--apply", help="Try the advice, the best first, until something helps; three at most."
+            "--apply", help="Try the advice in new runs, best first, until some helps; 3 at most."
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure where the time of a packet goes, function by function.
 
-    Plug-in and engine note when sampled packets are received and sent, and BPF programs tell what
-    threads do meanwhile. What this costs is found by windows in which all of it is done twice, and
-    taken off the parts. The latency that the parts must explain is measured in the windows between,
-    in which nobody looks. What the parts do not explain is the residual. Works for a chain without
-    branches on links of every kind but ovs. Sends more than the chain can take for some windows.
-    Needs root. Exit code 1 if the parts do not explain the latency.
+    Brings the chain of FILE up and ends it, or uses a run that is up. Follows sampled packets and
+    prints a table in nanoseconds a packet: a row for each function, a column for each part of the
+    time. Below it stand what was counted of each function, and advice: what to change in the chain
+    file, and what that gains.
 
-    Below the table stands advice: what to change in the chain file, and what that gains by what was
-    measured. With `--apply` a chain is brought up again to try it. The file stays as it is.
+    Needs root, one chain without branches, a synthetic source, and links of any kind but ovs. Some
+    windows send more than the chain can take, so a RUN drops packets. Exit code 1 if the parts do
+    not add up to the measured latency.
 
     Examples: unis profile chain examples/kernel-chain.yaml -o build/profile
     """
@@ -142,7 +141,10 @@ def _of_file(chain: LoadedChain, settings: PartsSettings) -> ChainParts:
     machine = Machine.this()
     cpus = len(machine.cpus)
     plan = plan_chain(chain, machine)
-    check(plan)
+    try:
+        check(plan)
+    except UnisError as error:
+        raise fail(f"{chain.path}: {error}") from None
     with interrupts() as switch, running(plan, Options(), say, switch) as run:
         if run.unisd is None:
             raise RuntimeError("a run that is up has an engine")
@@ -196,11 +198,14 @@ def _use(
 
 def print_parts(found: ChainParts) -> None:
     """The residual first where it is too large."""
+    from unis.parts.accounting import PARTS
+    from unis.report.parts import headline
+
     if not found.is_explained:
         warn(
-            f"The parts explain {found.explained_ns / 1e3:.1f} of {_latency(found)} µs: the "
-            f"residual is {found.residual:+.0%}, more than {found.allowed:.0%}. Do not rely on "
-            "the parts.",
+            f"The parts add up to {found.explained_ns / 1e3:.1f} µs, the latency is "
+            f"{found.median_latency_ns / 1e3:.1f} µs: the residual is {found.residual:+.0%}, more "
+            f"than {found.allowed:.0%}. Do not rely on the parts; try more rounds (--rounds).",
             "bold red",
         )
     print_line(
@@ -208,8 +213,7 @@ def print_parts(found: ChainParts) -> None:
         f"{found.most_kpps:.1f}",
         "bold",
     )
-    from unis.parts.accounting import PARTS
-
+    print_line(headline(found))
     heads = [part.replace(" ", "\n") for part in PARTS]  # four functions fit into 100 columns
     table = table_of("", "ns a packet", (*heads, "sum", "share"), whole=("ns a packet",))
     for place in found.places:
@@ -219,20 +223,14 @@ def print_parts(found: ChainParts) -> None:
     table.add_row("all", *(_sum(found, part) for part in PARTS), f"{found.explained_ns:,.0f}", "",
                   style="bold")  # fmt: skip
     out.print(table)
-    low, high = found.residual_interval
-    print_line(
-        f"median latency untraced {_latency(found)} µs, explained "
-        f"{found.explained_ns / 1e3:.1f} µs: residual {found.residual:+.1%} "
-        f"({low:+.1%} to {high:+.1%})"
-    )
     cost = found.tracing_cost
     print_line(
-        f"traced {found.traced_latency_ns / 1e3:.1f} µs, explained "
-        f"{found.traced_explained_ns / 1e3:.1f} µs, of which looking "
-        f"{cost.ns_per_packet / 1e3:.1f} µs"
+        f"while packets are followed: median latency {found.traced_latency_ns / 1e3:.1f} µs, parts "
+        f"{found.traced_explained_ns / 1e3:.1f} µs; {cost.ns_per_packet / 1e3:.1f} µs of that are "
+        "the cost of following, and are not in the table"
     )
     print_line(
-        f"to follow packets costs latency {cost.latency - 1:+.1%}, throughput "
+        f"following changes latency by {cost.latency - 1:+.1%}, throughput by "
         f"{cost.throughput - 1:+.1%}"
     )
     print_line(f"{found.packets:,} packets followed, {found.per_second:,.0f} a second")
@@ -246,10 +244,6 @@ def print_parts(found: ChainParts) -> None:
         print_hot(found.hot)
     for what in found.missing:
         warn(f"missing: {what}", "yellow")
-
-
-def _latency(found: ChainParts) -> str:
-    return f"{found.median_latency_ns / 1e3:.1f}"
 
 
 def _cell(place: PlaceParts, part: str) -> str:

@@ -91,7 +91,10 @@ def up(
     chain = load(file, name)
     if chain.file.mode == "profile":
         if detach or wait or timeout or policy or controller or name:
-            raise fail(f"{file}: with `mode: profile` there are no options; edit the file")
+            raise fail(
+                f"{file}: `mode: profile` takes no options of `unis up`; set them below `profile` "
+                "in the file, or use `unis profile chain`"
+            )
         profile_as_stated(chain)
         return
     machine = look()

@@ -131,6 +131,8 @@ def writable(file: Path) -> Path:
             pass
         if not existed:
             file.unlink()
+    except (FileExistsError, NotADirectoryError):
+        raise fail(f"cannot write {file}: {file.parent} is not a directory") from None
     except OSError as error:
         raise fail(f"cannot write {file}: {error.strerror}") from None
     return file

@@ -42,6 +42,22 @@ class Counted(BaseModel):
     # values are scaled by it. None: each had its own.
     counter_share: float | None = None
 
+    @property
+    def rows(self) -> list[list[str]]:
+        """For tables: what was counted, its value at each place, its provider. What is 0
+        everywhere is left out.
+        """
+        found: dict[tuple[str, str], dict[str, Count]] = {}
+        for place in self.places:
+            for what, count in (*place.counts.items(), *place.ratios.items()):
+                named = f"{what}, ns" if count.unit.startswith("ns ") else what
+                found.setdefault((count.provider, named), {})[place.name] = count
+        return [
+            [named, *(_told(cells.get(place.name)) for place in self.places), provider]
+            for (provider, named), cells in found.items()
+            if any(count.value for count in cells.values())
+        ]
+
 
 class WindowCounts(BaseModel):
     """Of one window, by provider."""
@@ -131,3 +147,9 @@ def _count(values: Sequence[float | None], provider: str, unit: str) -> Count | 
     return Count(
         value=statistics.median(known), interval=interval(known), provider=provider, unit=unit
     )
+
+
+def _told(count: Count | None) -> str:
+    if count is None:
+        return ""
+    return f"{count.value:,.0f}" if count.value >= 100 else f"{count.value:.3g}"

@@ -23,25 +23,28 @@ class Route:
 def check(plan: Plan) -> ChainPlan:
     """The chain of a plan whose packets can be followed. UnisError: why they cannot be."""
     if plan.foreign:
-        raise _refused("its functions were attached, and UNiS sends no packets there")
+        raise _refused("its functions are attached, so UNiS is not the source of its packets")
     if len(plan.chains) != 1:
-        raise _refused(f"it has {len(plan.chains)} chains; give a file with one")
+        raise _refused(f"it has {len(plan.chains)} chains; name a file with one chain")
     chain = plan.chains[0]
     if chain.edges:
-        raise _refused("it has branches")
+        raise _refused("it has branches; name a file whose chain is one `path`")
     if plan.traffic.source.kind != "synthetic":
-        raise _refused("only packets of a synthetic source carry the time of their entry")
+        raise _refused(
+            f"its source is of kind {plan.traffic.source.kind}, which puts no time into packets; "
+            "use `source: {kind: synthetic}`"
+        )
     for link in plan.links:
         if link.kind in _FORWARDS:
             raise _refused(
-                f"link {link.name} is of kind {link.kind}, of whose program nobody tells when it "
-                "has a packet; use another kind"
+                f"link {link.name} is of kind {link.kind}, and UNiS cannot see when its program "
+                "has a packet; use another kind of link, such as veth"
             )
     for hop in chain.hops:
         if not plan.function(hop.function).plugin:
             raise _refused(
-                f"{hop.function} does not load the plug-in of UNiS, which tells when it has a "
-                "packet; leave out `plugin: false`"
+                f"{hop.function} has `plugin: false`, and without the plug-in UNiS cannot see when "
+                "it has a packet; remove `plugin: false`"
             )
     return chain
 
