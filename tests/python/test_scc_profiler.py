@@ -1,5 +1,6 @@
 """`unis bench scc --only profiler`: what it says of results that are made up."""
 
+import inspect
 import json
 import struct
 from pathlib import Path
@@ -31,11 +32,13 @@ from evaluation.scc.profiler.kernel_router import frame
 from evaluation.scc.profiler.lengths import ProfiledChain, arm_name, profiled, slopes, wait_row
 from evaluation.scc.profiler.pictures import draw_profiler
 from evaluation.scc.profiler.primitives import level_rows, memory_points, primitive_rows
+from evaluation.scc.profiler.steps import PER_SECOND
 from evaluation.scc.profiler.tables import print_profiler
 from evaluation.scc.results import results_of
 from evaluation.scc.rows import SccRatio
 from evaluation.scc.windows import SccRounds, SccWindow
 from tests.python.test_profile_chain import chain_parts
+from unis.cli import profile_chain_command
 from unis.errors import UnisError
 from unis.measure.primitives import Group, MedianNs, Primitive, Primitives
 from unis.measure.summary import MachineSummary
@@ -463,6 +466,12 @@ def test_the_steps_take_less_than_eight_minutes_and_their_claims_name_them() -> 
     assert [text.split(":")[0] for text in unasked] == ["veth", "ring", "memif"]
     few = SccSettings(quick=True, only=("profiler",), lengths=(2,))
     assert len(SccBench(few, Machine.this(), print).steps) < len(bench.steps)
+
+
+def test_packets_are_followed_as_often_as_by_default() -> None:
+    """For what following costs is claimed of the default."""
+    default = inspect.signature(profile_chain_command.chain).parameters["per_second"].default
+    assert default == PER_SECOND
 
 
 def whole() -> ProfilerFound:

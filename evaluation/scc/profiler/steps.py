@@ -41,13 +41,11 @@ from unis.plan.machine import Machine
 _BRING_UP = 4.0  # seconds, with its end
 _SETTLE = 0.15
 _CALIBRATION = 4.0  # seconds
-_PER_SECOND = 1000.0  # packets to follow
+PER_SECOND = 2000.0  # packets to follow: as `unis profile chain` does by default
 _OF_A_ROUND, _OF_COPIES = 4, 2  # windows of a profile, the latter on sockets of the kernel
 _BESIDE = 11  # windows of a profile that are of no round
-_TRACERS, _TRACER = (
-    0.6,
-    0.12,
-)  # share of windows with a tracer, and the seconds that it takes to start
+# Share of windows with a tracer, and the seconds that it takes to start.
+_TRACERS, _TRACER = 0.6, 0.12
 _QUICK_WINDOW, _WINDOW = 0.1, 0.4  # seconds
 _INJECTED_WINDOW = 0.3  # seconds; as many packets as at low rates must be
 _CONTENTION = (
@@ -190,7 +188,7 @@ class ProfilerSteps:
 
     def _profile(self, bench: Bench, spec: ChainSpec, arm: SccArm) -> LengthRow:
         window = arm.span(spec.length, self._window, self._window).window
-        settings = PartsSettings(self._rounds, window, _PER_SECOND, 0.5)
+        settings = PartsSettings(self._rounds, window, PER_SECOND, 0.5)
         cpus = len(self._machine.cpus)
         parts = profile_of(bench, arm, settings, cpus, self._report)
         return LengthRow(arm=arm_name(spec, arm), length=spec.length, profile=parts)

@@ -14,7 +14,7 @@ from unis.cli.terminal import out, table_of, warn
 _LIKE_PAPER = arm_name(ChainSpec(1), DEFAULT)  # functions that poll under the default
 _RESIDUALS = (
     "The residual is the median of those of the rounds, and not of the medians beside it. The "
-    "throughput is of five pairs of windows in overload."
+    "throughput has the interval of its pairs of windows in overload."
 )
 _PAPERS_LENGTHS = "The paper's chains poll over Open vSwitch, in overload; ours have half load."
 _CONTEXTS = (
@@ -76,10 +76,11 @@ def _print_lengths(found: ProfilerFound) -> None:
 
 def _length_cells(row: LengthRow) -> Iterable[str]:
     low, high = row.profile.residual_interval
+    least, most = row.profile.tracing_cost.throughput_interval
     return (
         row.arm, str(row.length), f"{row.measured_us:,.1f}", f"{row.explained_us:,.1f}",
         f"{row.profile.residual:+.1%}", f"{low:+.1%} to {high:+.1%}", f"{row.bound:.0%}",
-        f"{throughput(row):.3f}",
+        f"{throughput(row):.3f} ({least:.2f}–{most:.2f})",
     )  # fmt: skip
 
 
