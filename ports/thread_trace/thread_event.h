@@ -26,7 +26,8 @@ struct watched_thread {
   unsigned long long copies;     /* packets that the kernel has copied to it */
   unsigned long long copy_ns;    /* in all */
   unsigned int tid;
-  unsigned int unused;
+  unsigned char next; /* where another one is whose TID has the same low bits; 0: there is none */
+  unsigned char unused[3];
 };
 
 /* Memory of both sides. */
@@ -36,6 +37,6 @@ struct trace_state {
   unsigned long long origin_ns, period_ns, open_ns;
   unsigned long long lost; /* events for which there was no room */
   struct watched_thread threads[TRACE_MOST_THREADS + 1];
-  /* By the low bits of a TID: where in `threads` it may be, from 1; 0: nowhere. */
+  /* By the low bits of a TID: where in `threads` the first of those is, from 1; 0: nowhere. */
   unsigned char slots[TRACE_TID_MASK + 1];
 };

@@ -20,10 +20,15 @@ struct {
 struct trace_state state SEC(".data.state");
 
 static __always_inline struct watched_thread *thread_of(__u32 tid) {
-  const __u32 slot = state.slots[tid & TRACE_TID_MASK];
+  unsigned char slot = state.slots[tid & TRACE_TID_MASK];
+  int i;
 
-  if (slot == 0 || slot > TRACE_MOST_THREADS) return 0;
-  return state.threads[slot].tid == tid ? &state.threads[slot] : 0;
+  for (i = 0; i < TRACE_MOST_THREADS; i++) {
+    if (slot == 0 || slot > TRACE_MOST_THREADS) return 0;
+    if (state.threads[slot].tid == tid) return &state.threads[slot];
+    slot = state.threads[slot].next;
+  }
+  return 0;
 }
 
 /* Whether sampled packets may be on their way. */

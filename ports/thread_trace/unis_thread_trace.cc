@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "engine/base/unique_fd.h"
@@ -150,8 +151,10 @@ class Tracer {
     state_.emplace(bpf_map__fd(MapCalled(".data.state")));
     std::uint8_t slot = 0;
     for (const std::uint32_t thread : options.threads) {
-      (*state_)->threads[++slot].tid = thread;
-      (*state_)->slots[thread & TRACE_TID_MASK] = slot;
+      std::uint8_t& first = (*state_)->slots[thread & TRACE_TID_MASK];
+      watched_thread& watched = (*state_)->threads[++slot];
+      watched.tid = thread;
+      watched.next = std::exchange(first, slot);
     }
     ring_.reset(ring_buffer__new(bpf_map__fd(MapCalled("events")), &Tracer::Keep, this, nullptr));
     if (!ring_) Fail(errno, "cannot read the events of the BPF programs");
