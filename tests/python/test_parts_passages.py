@@ -1,8 +1,10 @@
 """What plug-in and engine write down of packets: read from memory that this process shares."""
 
 import ctypes
+import fcntl
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,8 +32,9 @@ SAMPLING = Sampling(mark=5, origin=1000, period=10, until=9000)
 @pytest.fixture
 def memory() -> Iterator[Any]:
     """As a program has it; this process is the program."""
-    file = os.memfd_create("unis_passages")
+    file = os.memfd_create("unis_passages", os.MFD_ALLOW_SEALING)
     os.ftruncate(file, ALL.itemsize)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
     array = np.memmap(f"/proc/self/fd/{file}", ALL, mode="r+", shape=1)
     array["version"] = 2
     yield array[0]
@@ -120,3 +123,67 @@ def test_a_process_that_is_gone_is_told() -> None:
     os.waitpid(pid, 0)
     with pytest.raises(UnisError, match=f"cannot read when process {pid} has packets"):
         PassageLog(pid)
+
+
+def test_a_file_that_may_shrink_is_not_read() -> None:
+    file = os.memfd_create("unis_passages")
+    os.ftruncate(file, ALL.itemsize)
+    np.memmap(f"/proc/self/fd/{file}", ALL, mode="r+", shape=1)["version"] = 2
+    try:
+        with pytest.raises(UnisError, match="does not tell when it has packets"):
+            PassageLog(os.getpid())
+    finally:
+        os.close(file)
+
+
+@pytest.mark.parametrize("written", [0, 4, 5 + KEPT, 2**63, 2**64 - 1])
+def test_whatever_a_program_writes_is_read(memory: Any, written: int) -> None:
+    memory["logs"][1]["tid"] = -(2**31)
+    memory["logs"][0]["tid"] = os.getpid()
+    memory["logs"][0]["written"] = 5
+    with passage_logs({"f": os.getpid()}) as logs, noting(logs, SAMPLING, 1) as noted:
+        memory["logs"][0]["passages"]["kind"] = 7
+        write(memory, 0, 2**64 - 3)
+        memory["logs"][0]["written"] = written
+    assert len(noted.passages["f"]) <= 1
+
+
+def test_what_the_writer_overwrites_meanwhile_is_left_out(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory["logs"][0]["tid"] = os.getpid()
+    with passage_logs({"f": os.getpid()}) as logs, noting(logs, SAMPLING, 1) as noted:
+        for number in range(KEPT):
+            write(memory, 0, number)
+
+        class SeenTwice(dict[str, Any]):
+            """A log whose writer goes on after the first look."""
+
+            def __getitem__(self, name: str) -> Any:
+                value = memory["logs"][0][name].copy()
+                if name == "passages":
+                    for number in range(KEPT, KEPT + 5):
+                        write(memory, 0, number)
+                return value
+
+        monkeypatch.setattr(logs["f"], "_all", {"looks": 0, "logs": [SeenTwice()]})
+        monkeypatch.setattr(logs["f"], "_read", [0])
+    monkeypatch.undo()
+    assert [each.stamp for each in noted.passages["f"]] == [*range(6, KEPT)]
+
+
+def test_of_a_program_that_dies_meanwhile_nothing_is_believed(memory: Any) -> None:
+    pid = os.fork()
+    if not pid:
+        signal.pause()
+        ctypes.CDLL(None)._exit(0)
+    memory["logs"][0]["tid"] = pid
+    with passage_logs({"f": pid}) as logs, noting(logs, SAMPLING, 1) as noted:
+        try:
+            assert logs["f"].threads == [pid]
+            write(memory, 0, 1005)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        assert logs["f"].threads == []
+    assert noted.passages["f"] == []

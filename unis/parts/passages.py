@@ -3,6 +3,7 @@ that the reader shares with them (ports/unis_ports/passages_shm.h).
 """
 
 import contextlib
+import fcntl
 import mmap
 import os
 import re
@@ -42,6 +43,9 @@ class Direction(IntEnum):
     SENT = 2
 
 
+_DIRECTIONS = frozenset(Direction)
+
+
 @dataclass(frozen=True)
 class Passage:
     """A sampled packet in a burst; all times in TSC cycles."""
@@ -78,26 +82,29 @@ class PassageLog:
 
     def close(self) -> None:
         """Samples no more."""
-        self._all["looks"] = 0
+        self.stop()
         del self._all
         with contextlib.suppress(BufferError):  # a view of it is left: it goes with that
             self._memory.close()
 
     @property
     def _here(self) -> Mapping[int, int]:
-        """TIDs by those in the program's own PID namespace."""
+        """TIDs by those in the program's own PID namespace. None, once it has ended."""
         found = {}
-        for task in Path(f"/proc/{self._pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # it has ended
-                status = (task / "status").read_text()
-                numbers = re.search(r"^NSpid:\t(.*)$", status, re.MULTILINE)
-                found[int(numbers[1].split()[-1]) if numbers else int(task.name)] = int(task.name)
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{self._pid}/task").iterdir():
+                with contextlib.suppress(OSError):  # that one has ended
+                    status = (task / "status").read_text()
+                    numbers = re.search(r"^NSpid:\t(.*)$", status, re.MULTILINE)
+                    own = int(numbers[1].split()[-1]) if numbers else int(task.name)
+                    found[own] = int(task.name)
         return found
 
     @property
     def threads(self) -> list[int]:
         """TIDs of those that have polled."""
-        return [self._here[int(tid)] for tid in self._all["logs"]["tid"] if int(tid) in self._here]
+        here = self._here
+        return [here[tid] for tid in self._all["logs"]["tid"].tolist() if tid in here]
 
     def begin(self, sampling: Sampling, looks: int) -> None:
         """From now on; `looks`: 1, or 2 to look twice, for the cost."""
@@ -109,26 +116,30 @@ class PassageLog:
         self._all["looks"] = looks
         self._all["origin"] = sampling.origin
 
-    def end(self) -> list[Passage]:
-        """What was written since `begin`."""
+    def stop(self) -> None:
+        """Programs look no more."""
         self._all["looks"] = 0
+
+    def noted(self) -> list[Passage]:
+        """What was written since `begin`, of threads that live: of those that are gone nobody
+        can tell when they ran.
+        """
         found: list[Passage] = []
         here = self._here
         for log, before in zip(self._all["logs"], self._read, strict=True):
-            tid, written = here.get(int(log["tid"]), 0), int(log["written"])
-            if written == before:
-                continue
-            # The writer may be at the one after the last.
+            tid, written = here.get(int(log["tid"])), int(log["written"])
             first = max(before, written - KEPT + 1)
-            at = np.arange(first, written) % KEPT
-            found += (_passage(tid, *entry) for entry in log["passages"][at].tolist())
+            if tid is None or first >= written:
+                continue
+            entries = log["passages"][[at % KEPT for at in range(first, written)]].tolist()
+            # The writer may have gone on meanwhile, and may be at the one after the last.
+            whole = max(first, int(log["written"]) - KEPT + 1)
+            found += (
+                Passage(stamp, begin, end, Direction(kind), tid)
+                for stamp, begin, end, kind, _, _ in entries[whole - first :]
+                if kind in _DIRECTIONS
+            )
         return found
-
-
-def _passage(
-    tid: int, stamp: int, begin: int, end: int, kind: int, _packets: int, _port: int
-) -> Passage:
-    return Passage(stamp, begin, end, Direction(kind), tid)
 
 
 def _map(pid: int) -> mmap.mmap:
@@ -138,6 +149,8 @@ def _map(pid: int) -> mmap.mmap:
                 if str(link.readlink()).partition(" ")[0] == _FILE:
                     file = os.open(link, os.O_RDWR | os.O_CLOEXEC)
                     try:
+                        if not fcntl.fcntl(file, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
+                            continue  # to read it could kill us
                         return mmap.mmap(file, _ALL.itemsize)
                     finally:
                         os.close(file)
@@ -168,7 +181,7 @@ def passage_logs(pids: Mapping[str, int]) -> Iterator[Mapping[str, PassageLog]]:
 
 
 class Noted:
-    """What was noted, once the block has ended."""
+    """What was noted, once the block has ended without an error."""
 
     def __init__(self) -> None:
         self.passages: Mapping[str, Sequence[Passage]] = {}
@@ -185,4 +198,6 @@ def noting(logs: Mapping[str, PassageLog], sampling: Sampling, looks: int) -> It
             log.begin(sampling, looks)
         yield noted
     finally:
-        noted.passages = {name: log.end() for name, log in logs.items()}
+        for log in logs.values():
+            log.stop()
+    noted.passages = {name: log.noted() for name, log in logs.items()}
