@@ -94,6 +94,27 @@ TEST_F(ParkingTest, ParkingIsRenewedBeforeItEndsByItself) {
   EXPECT_TRUE(rig.controller.unparked.empty());
 }
 
+TEST_F(ParkingTest, TheTimeForWhichAllAreParkedIsCounted) {
+  const auto parked = [this] { return rig.cores[0].statistics().all_parked; };
+  Pass(kIdleAfter);
+  EXPECT_EQ(parked(), 0);
+  PassUntilParked();
+  const Nanoseconds renewed = 2 * ProcessController::kRenewParkEvery;
+  Pass(renewed);
+  EXPECT_EQ(parked(), renewed);
+  rig.monitor.packets[1] = 1;
+  Pass(kT);
+  ASSERT_FALSE(AllParked());
+  const Nanoseconds first = parked();
+  EXPECT_EQ(first, renewed + kT) << "until it was seen";
+  Pass(3 * kT);
+  EXPECT_EQ(parked(), first) << "not while they run";
+  rig.monitor.packets[1] = 0;
+  PassUntilParked();
+  Pass(5 * kT);
+  EXPECT_EQ(parked(), first + 5 * kT);
+}
+
 TEST_F(ParkingTest, TheFirstPacketUnparksAllAndItsTaskRuns) {
   PassUntilParked();
   rig.monitor.packets[1] = 1;

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
+#include <numeric>
 #include <vector>
 
 #include "engine/base/dice_for_test.h"
@@ -167,6 +169,18 @@ void DrawPackets(Dice& dice, const SchedulerSettings& settings, FakeMonitor& lin
   }
 }
 
+// As they were recorded; a start is no switch.
+void ExpectCountedByReason(Rig& rig, CoreIndex core) {
+  std::array<std::uint64_t, kSwitchReasons> reasons = {};
+  for (const SwitchRecord& record : rig.observer.records) {
+    if (record.core == core && record.reason != SwitchReason::kStart)
+      ++reasons[static_cast<std::size_t>(record.reason)];
+  }
+  const CoreStatistics counted = rig.cores[core].statistics();
+  EXPECT_EQ(counted.reasons, reasons);
+  EXPECT_EQ(counted.switches, std::reduce(reasons.begin(), reasons.end()));
+}
+
 std::uint64_t SwitchesOfRandomSystems(void (*beyond_the_paper)(Dice&, SchedulerSettings&)) {
   std::uint64_t switches = 0;
   for (std::uint64_t seed = 1; seed <= Cases(1'000); ++seed) {
@@ -187,6 +201,7 @@ std::uint64_t SwitchesOfRandomSystems(void (*beyond_the_paper)(Dice&, SchedulerS
       if (rig.controller.switches != expected) return 0;
       switches += expected.size();
     }
+    for (CoreIndex core = 0; core < system.cores; ++core) ExpectCountedByReason(rig, core);
   }
   return switches;
 }

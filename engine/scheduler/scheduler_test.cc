@@ -148,6 +148,22 @@ TEST(SchedulerTest, TheCurrentTaskIsNoCandidateForItself) {
   EXPECT_EQ(rig.observer.records.size(), 1u);
 }
 
+TEST(SchedulerTest, CountersGoOnWhereOneSchedulerFollowsAnother) {
+  constexpr auto kSelf = static_cast<std::size_t>(SwitchReason::kSelf);
+  CoreStatistics counted{.parked = true, .switches = 3, .parks = 1, .all_parked = 70};
+  counted.reasons[kSelf] = 2;
+  counted.reasons[0] = 1;
+  CoreStatistics later{.switches = 5, .all_parked = 8};
+  later.reasons[kSelf] = 5;
+  counted.GoOnWith(later);
+  EXPECT_FALSE(counted.parked);
+  EXPECT_EQ(counted.switches, 8U);
+  EXPECT_EQ(counted.reasons[kSelf], 7U);
+  EXPECT_EQ(counted.reasons[0], 1U);
+  EXPECT_EQ(counted.parks, 1U);
+  EXPECT_EQ(counted.all_parked, 78);
+}
+
 TEST(SchedulerTest, CoresAreIndependent) {
   // tasks 0 and 1 on core 0; 2 and 3 on core 1; links apart.
   std::vector<OnePath> tasks = Apart(4);
