@@ -24,14 +24,14 @@ TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
 _WHOSE_ROW = (columns.FUNCTION, columns.CPU, columns.CHAIN)  # explained with the functions
 _ABOUT = """# Counters
 
-Written by `make docs`, from the declarations in [unis/counters](../unis/counters/declared.py). What
-the engine counts is declared there once, with unit, kind and meaning. `unis ps` and `unis top` show
-it in [columns](columns.md), and `--json` prints the fields of the third column. The names are those
-that an endpoint for Prometheus will have. There is none yet.
+What the engine counts. `unis ps` and `unis top` show it in [columns](columns.md), and with `--json`
+they print the fields of the third column. The names in the first column are for an endpoint for
+Prometheus, which does not exist yet. `make docs` writes this page from the declarations in
+[unis/counters](../unis/counters/declared.py).
 
-Every sample has the label `run` as well. Counters only grow. They begin anew with the engine, and
-those of a function with its process. Seconds stand in fields whose names end in `_ns` as
-nanoseconds.
+Every sample has the label `run` as well. A counter only grows. It starts at 0 with the engine; a
+counter of a function starts at 0 with the function's process. A metric in seconds has a field in
+nanoseconds, whose name ends in `_ns`.
 
 | name | kind | field | what it says |
 |---|---|---|---|
