@@ -47,7 +47,7 @@ from unis.counted.schedstat import (
     parse_switches,
 )
 from unis.engine.client import EngineClient, EngineError
-from unis.measure.counters import CountersError, EventReading
+from unis.measure.counters import CountersError, EventReading, PerfEvent
 from unis.v1 import engine_pb2 as pb
 
 NUMBERS = st.integers(0, 2**40)
@@ -214,6 +214,31 @@ def test_what_cannot_be_counted_is_said_in_one_sentence(monkeypatch: pytest.Monk
     refuse(0)
     (said,) = events.software(chain_of()).missing()
     assert said.endswith("not known: page faults, context switches, CPU migrations")
+
+
+def test_an_event_of_which_not_all_threads_are_counted_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, faults = SOFTWARE_EVENTS["task clock"], SOFTWARE_EVENTS["page faults"]
+    wrong = {clock: errno.EMFILE, faults: errno.ESRCH}  # of all threads but the first
+    opened: list[object] = []
+
+    def open_event(event: PerfEvent, thread: int, *_: object) -> int:
+        if thread and opened.count(event) == 2 and event in wrong:
+            raise CountersError("none", wrong[event])
+        opened.append(event)
+        return os.open(os.devnull, os.O_RDONLY)
+
+    monkeypatch.setattr(events, "open_event", open_event)
+    monkeypatch.setattr(events, "reading", lambda _: EventReading(7, 10, 10))
+    monkeypatch.setattr(CountedFunction, "threads", {"a": 1, "b": 2})
+    provider = events.software(chain_of(CountedFunction("nat", 1)))
+    provider.begin()
+    assert provider.end() == {
+        ("nat", "page faults"): 7, ("nat", "context switches"): 14, ("nat", "CPU migrations"): 14,
+    }  # fmt: skip
+    (said,) = provider.missing()
+    assert said.endswith("raise the limit (ulimit -n); not known: task clock")
 
 
 @pytest.mark.system

@@ -41,7 +41,7 @@ class Beside:
         self._chain = counted_chain(plan, client)
         self._free = Counting(self._chain, FREE, of_engine=True)
         self._costly = Counting(self._chain, COSTLY)
-        self.missing = [*self._free.missing, *self._costly.missing]
+        self.missing: list[str] = []
         self.hot: Hot | None = None
 
     def counting(self, settle: float, window: float) -> AbstractContextManager[None]:
@@ -62,6 +62,7 @@ class Beside:
 
     def counted(self) -> Counted:
         """Of all windows so far. Caches are simulated now, which takes seconds a function."""
+        self.missing += [*self._free.missing, *self._costly.missing]
         rows = [
             row
             for each in (self._free, self._costly)

@@ -33,7 +33,12 @@ SOFTWARE_EVENTS = {
     "CPU migrations": PerfEvent(_SOFTWARE, 4),
 }
 _UNITS = {"cycles": "cycles", "instructions": "instructions", "task clock": "ns"}
-_FORBIDDEN = (errno.EPERM, errno.EACCES)
+_FORBIDDEN = "the kernel forbids it: run as root, or lower kernel.perf_event_paranoid"
+_WHY = {
+    errno.EPERM: _FORBIDDEN,
+    errno.EACCES: _FORBIDDEN,
+    errno.EMFILE: "too few files may be open: raise the limit (ulimit -n)",
+}
 _LITTLE = 0.01  # of the time of all threads of a function
 SHARED = "counter share"  # the least of all events: of the time, that in which it had a counter
 
@@ -66,8 +71,8 @@ class PerfEvents:
             return ()
         without = ", ".join(self._missing)
         first = next(iter(self._missing.values()))
-        if first.number in _FORBIDDEN:
-            why = "the kernel forbids it: run as root, or lower kernel.perf_event_paranoid"
+        if first.number in _WHY:
+            why = _WHY[first.number]
         elif self._there:
             why = "the processor has no counters for them"
         else:
@@ -80,15 +85,23 @@ class PerfEvents:
         self._open = []
         for place, thread, cpu in self._targets():
             for what, event in self._there.items():
-                with contextlib.suppress(CountersError):  # it has ended meanwhile
+                try:
                     descriptor = open_event(event, thread, cpu)
-                    self._stack.callback(os.close, descriptor)
-                    self._open.append(((place, what), descriptor))
+                except CountersError as error:
+                    if error.number != errno.ESRCH:  # else the thread has ended meanwhile
+                        self._missing[what] = error
+                    continue
+                self._stack.callback(os.close, descriptor)
+                self._open.append(((place, what), descriptor))
 
     def end(self) -> Counts:
         """Closes them."""
         with self._stack:
-            return counts_of((key, reading(descriptor)) for key, descriptor in self._open)
+            return counts_of(
+                (key, reading(descriptor))
+                for key, descriptor in self._open
+                if key[1] not in self._missing
+            )
 
     def _targets(self) -> Iterator[tuple[str, int, int]]:
         for function in self._chain.functions:
