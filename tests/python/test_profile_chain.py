@@ -1,6 +1,7 @@
 """What `unis profile chain` shows, and windows of a chain whose engine answers by a model."""
 
 import json
+import signal
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -29,6 +30,7 @@ from unis.parts.passages import Sampling
 from unis.parts.result import ChainParts, PartTime, PlaceParts, TracingCost
 from unis.parts.tracer import ThreadWatch, tracing
 from unis.runtime import planning
+from unis.runtime.errors import InterruptedRunError
 from unis.runtime.state import RunState
 
 WATCH = ThreadWatch([12, 13], delay=0.2, period=0.001, open=0.0005, longest=1.5)
@@ -204,6 +206,32 @@ def test_a_run_is_planned_with_the_variables_that_it_was_started_with(
     monkeypatch.setattr(observed, "observed", lambda *_: None)
     profile_chain_command.chain("x")
     assert [chain.file.traffic.rate for chain in chains] == ["7kpps"]
+
+
+def test_a_profile_of_a_run_that_is_terminated_cleans_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "chain.yaml"
+    file.write_text(json.dumps(small()))
+    state = run_of(file, attached=False, variables={}, unisd=SimpleNamespace(pid=1))
+
+    class Profiler:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def profile(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(profile_chain_command, "connect", lambda _: (None, state, nullcontext()))
+    monkeypatch.setattr(planning, "plan_anywhere", lambda chain: chain)
+    monkeypatch.setattr(profiler, "PartsProfiler", Profiler)
+    monkeypatch.setattr(observed, "observed", lambda *_: pytest.fail("it goes on"))
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(InterruptedRunError):
+            profile_chain_command.chain("x")
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_run_of_attached_functions_is_refused(

@@ -160,6 +160,7 @@ def _of_run(name: str, settings: PartsSettings) -> ChainParts:
     from unis.chain.load import load
     from unis.parts.profiler import PartsProfiler
     from unis.plan.machine import Machine
+    from unis.runtime.interrupts import interrupts
     from unis.runtime.planning import plan_anywhere
 
     machine = Machine.this()
@@ -168,7 +169,7 @@ def _of_run(name: str, settings: PartsSettings) -> ChainParts:
         raise fail(f"{name}: its functions were attached, and UNiS sends no packets there")
     if state.unisd is None:
         raise fail(f"{name}: it has no engine yet; try again", EXIT_FAILED)
-    with client:
+    with interrupts(), client:
         variables = {**os.environ, **state.variables}
         chain = load(Path(state.chain_file), state.name, variables)
         plan = plan_anywhere(chain)
