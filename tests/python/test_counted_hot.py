@@ -197,7 +197,7 @@ def test_the_table_names_each_function_once(capsys: pytest.CaptureFixture[str]) 
     functions = hot_functions(parse_stacks(SCRIPT, NAMES), FUNCTIONS)
     print_hot(Hot(event="cpu-clock", hertz=999, functions=functions))
     said = capsys.readouterr().out
-    assert "3 samples, 999 a second of cpu-clock" in said
+    assert "3 samples, 999 for each second of CPU time, by cpu-clock" in said
     assert [line.split()[0] for line in said.splitlines() if line[:1] not in ("", " ")][:3] == [
         "function", "fw", "nat",
     ]  # fmt: skip
