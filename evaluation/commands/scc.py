@@ -24,7 +24,7 @@ def scc(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Fewer lengths, arms and sizes. Takes up to twenty-one minutes."
+            "--quick", help="Fewer lengths, arms and sizes. Takes up to twenty-four minutes."
         ),
     ] = False,
     only: Annotated[
@@ -60,7 +60,7 @@ def scc(
     beside its figures, and claims of UNiS have a verdict. Windows alternate. Writes results.json
     after each step, and at last a picture of each experiment. Contention is measured by the
     windows of policy. `profiler` shows what the paper's profiler does, by `unis profile chain`, and
-    whether known delays are found in their parts (8 minutes with --quick). Needs root, hugepages,
+    whether known delays are found in their parts (11 minutes with --quick). Needs root, hugepages,
     and two CPUs that do nothing else.
 
     Example: unis bench scc --quick -o build/scc

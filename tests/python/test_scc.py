@@ -472,7 +472,7 @@ def test_steps_are_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_quick_evaluation_is_expected_to_end_in_time() -> None:
     every = SccBench(SccSettings(quick=True), Machine.this(), print)
-    assert every.seconds < 21 * 60
+    assert every.seconds < 24 * 60
     assert SccBench(SccSettings(quick=False), Machine.this(), print).seconds > every.seconds
 
 

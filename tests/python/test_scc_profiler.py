@@ -455,9 +455,12 @@ def test_routers_and_second_functions_have_arguments_of_their_own() -> None:
     assert (router.program, router.args) == (ROUTER, ["--routes", "routes.txt"])
 
 
-def test_the_steps_take_less_than_eight_minutes_and_their_claims_name_them() -> None:
+def test_the_steps_take_less_than_twelve_minutes_and_their_claims_name_them() -> None:
     bench = SccBench(SccSettings(quick=True, only=("profiler",)), Machine.this(), print)
-    assert bench.seconds < 8 * 60
+    assert bench.seconds < 12 * 60
+    # Packets of eight functions that poll under the kernel's policy take long: so do windows.
+    (eight,) = (step for step in bench.steps if length_title(ChainSpec(8).name) in step.name)
+    assert eight.seconds > 120
     titles = {step.name for step in bench.steps}
     told = dict.fromkeys(titles, "why not")
     unasked = [claim.claim for claim in profiler_claims(ProfilerFound(), told)
