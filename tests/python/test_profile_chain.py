@@ -77,6 +77,18 @@ def test_a_residual_that_is_too_large_is_said_first(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
+def test_what_a_hypervisor_took_is_said_in_the_terminal_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stolen = Disturbance(windows=4, disturbed=2, stolen=0.2, worst=0.3, cpu_seconds=8)
+    print_parts(chain_parts(0).model_copy(update={"disturbed": stolen}))
+    assert "Disturbed: a hypervisor gave 20.0% of the CPUs' time to others" in "".join(
+        capsys.readouterr()
+    )
+    print_parts(chain_parts(0))
+    assert "Disturbed" not in "".join(capsys.readouterr())
+
+
 def test_each_row_sums_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     print_parts(chain_parts(0))
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]

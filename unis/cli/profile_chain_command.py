@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unis.cli.bench_options import print_disturbed
 from unis.cli.counted_tables import print_counted, print_hot
 from unis.cli.options import JsonOption, between
 from unis.cli.select import connect
@@ -227,8 +228,8 @@ def print_parts(found: ChainParts) -> None:
     cost = found.tracing_cost
     print_line(
         f"while packets are followed: median latency {found.traced_latency_ns / 1e3:.1f} µs, parts "
-        f"{found.traced_explained_ns / 1e3:.1f} µs; {cost.ns_per_packet / 1e3:.1f} µs of that are "
-        "the cost of following, and are not in the table"
+        f"{found.traced_explained_ns / 1e3:.1f} µs, of which the cost of following is "
+        f"{cost.ns_per_packet / 1e3:.1f} µs; the table is without it"
     )
     print_line(
         f"following changes latency by {cost.latency - 1:+.1%}, throughput by "
@@ -237,6 +238,7 @@ def print_parts(found: ChainParts) -> None:
     print_line(f"{found.packets:,} packets followed, {found.per_second:,.0f} a second")
     for why, count in found.left_out.items():
         print_line(f"left out: {count:,} packets, {why}")
+    print_disturbed([found.disturbed])
     if found.lost_events:
         warn(f"{found.lost_events:,} events were lost; follow fewer packets with --per-second")
     if found.counted:
