@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from unis.errors import UnisError
 from unis.parts import following
 from unis.parts.accounting import SINK, SOURCE
 from unis.parts.following import Followed, follow
-from unis.parts.passages import Direction, Passage, Sampling
+from unis.parts.passages import Direction, Passage, PassageLog, Sampling
 from unis.parts.threads import Clock, Recording
 from unis.parts.tracer import ThreadWatch
 
@@ -31,7 +33,9 @@ def passages(count: int) -> dict[str, list[Passage]]:
     return found
 
 
-def followed(count: int, open_: float, monkeypatch: pytest.MonkeyPatch) -> Followed:
+def followed(
+    count: int, open_: float, monkeypatch: pytest.MonkeyPatch, *, is_over: bool = False
+) -> Followed:
     @contextmanager
     def tracing(_: ThreadWatch) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(
@@ -48,7 +52,8 @@ def followed(count: int, open_: float, monkeypatch: pytest.MonkeyPatch) -> Follo
     monkeypatch.setattr(following, "tracing", tracing)
     monkeypatch.setattr(following, "noting", noting)
     watch = ThreadWatch([7], 0, PERIOD / 3e9, open_, 1)
-    measured, found = follow({}, ["f"], 5, watch, lambda: "measured")
+    logs = {"f": cast("PassageLog", SimpleNamespace(is_over=is_over))}
+    measured, found = follow(logs, ["f"], 5, watch, lambda: "measured")
     assert measured == "measured"
     return found
 
@@ -65,3 +70,8 @@ def test_packets_that_take_longer_are_left_out(monkeypatch: pytest.MonkeyPatch) 
     found = followed(900, 30e-9, monkeypatch)
     assert len(found.account.slow) == 900
     assert found.account.packets == []
+
+
+def test_a_function_that_ends_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnisError, match=r"^f has ended while its packets were followed"):
+        followed(10, 50e-9, monkeypatch, is_over=True)

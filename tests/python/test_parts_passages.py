@@ -181,9 +181,11 @@ def test_of_a_program_that_dies_meanwhile_nothing_is_believed(memory: Any) -> No
     with passage_logs({"f": pid}) as logs, noting(logs, SAMPLING, 1) as noted:
         try:
             assert logs["f"].threads == [pid]
+            before = logs["f"].is_over
             write(memory, 0, 1005)
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         assert logs["f"].threads == []
+        assert (before, logs["f"].is_over) == (False, True)
     assert noted.passages["f"] == []

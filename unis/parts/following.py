@@ -44,10 +44,16 @@ def follow(
     work: Callable[[], _Measured],
 ) -> tuple[_Measured, Followed]:
     """While `work` measures. `functions` in the order of the chain, `mark`: of packets. Programs
-    look as many times as `watch` has sets. UnisError: it cannot.
+    look as many times as `watch` has sets. UnisError: it cannot, or a program has ended.
     """
     with tracing(watch) as traced, noting(logs, traced.sampling(mark), watch.sets) as noted:
         measured = work()
+    for name, log in logs.items():
+        if log.is_over:
+            raise UnisError(
+                f"{name} has ended while its packets were followed; profile the chain again",
+                bad_input=False,
+            )
     recording = traced.recording()
     open_ = round(traced.period * watch.open / watch.period)
     watched = Watched(ThreadStates(recording.events), traced.origin, traced.period, open_)

@@ -101,6 +101,11 @@ class PassageLog:
         return found
 
     @property
+    def is_over(self) -> bool:
+        """Whether the program has ended; one that was started in its place has a log of its own."""
+        return not self._here
+
+    @property
     def threads(self) -> list[int]:
         """TIDs of those that have polled."""
         here = self._here
