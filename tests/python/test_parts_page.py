@@ -16,7 +16,7 @@ from tests.python.test_docs import ROOT
 from tests.python.test_report import Page
 from unis.counted.result import Count, Counted, PlaceCounts
 from unis.parts.accounting import COPY, PARTS, PROCESSING, QUEUEING, SEND
-from unis.parts.advised import Advice, Trial, TrialLoad
+from unis.parts.advised import Advice, ChainUse, Trial, TrialLoad
 from unis.parts.result import ChainParts
 from unis.report.bars import time_text
 from unis.report.parts import parts_page
@@ -204,7 +204,7 @@ def test_advice_is_told_with_what_it_rests_on_and_what_came_of_it() -> None:
     said = Page(parts_page(found_parts().model_copy(update={"advice": [advice], "tried": [trial]})))
     assert "Batch <32>. Gain: about 3.0 times the throughput at overload." in said.text
     assert "Rests on: it spins." in said.text
-    assert "It was worth it." in said.text
+    assert "It was worth it: 1.0 → 3.0 kpps at overload" in said.text
     assert "To gain" not in parts_page(found_parts())
 
 
@@ -220,6 +220,17 @@ def test_the_page_has_what_was_counted() -> None:
     assert cells == ["run, ns", "1,234", "", "schedstat"]
     assert "f<0>" in Page(page).text
     assert "What was counted" not in parts_page(found_parts())
+
+
+def test_without_advice_the_page_says_what_was_considered() -> None:
+    use = ChainUse(
+        policy="unis", controller="handover", delivered_kpps=1, engine_ns=0, functions=[], lost={},
+        out_of_order=None, switch_ns=0, p95_us=None,
+    )  # fmt: skip
+    update = {"use": use, "considered": ["No CPU is <free>."]}
+    said = Page(parts_page(found_parts().model_copy(update=update)))
+    assert "Nothing is to be gained" in said.text
+    assert "No CPU is <free>." in said.text
 
 
 def test_times_have_a_unit_that_suits_them() -> None:

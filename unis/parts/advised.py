@@ -76,6 +76,13 @@ class ChainUse(BaseModel):
     p95_us: float | None  # at the load of the profile
 
     @property
+    def without_advice(self) -> str:
+        """What it means if there is none."""
+        if all(function.cost_ns for function in self.functions):
+            return "Nothing is to be gained by what UNiS can change."
+        return "What is to be gained is not known, for want of the costs of a packet."
+
+    @property
     def lost_on_links(self) -> float:
         """Packets that links dropped, for each that was delivered."""
         return sum(count for place, count in self.lost.items() if place in ON_LINKS)
