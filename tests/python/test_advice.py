@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 from tests.python.planned import planned, small
 from tests.python.strategies import Data, maybe
 from tests.python.test_profile_chain import chain_parts
-from unis.advice import trial
-from unis.advice.change import advised_text, changed, lines_of, value_at
-from unis.advice.observed import of_stats
+from unis import links
+from unis.advice import advisor, trial
+from unis.advice.advisor import with_advice
+from unis.advice.change import changed, lines_of, value_at
+from unis.advice.observed import observed, of_stats
 from unis.advice.rules import LEAST_GAIN, Situation, advise, driver_change
 from unis.advice.trial import TrialSettings, in_turn
-from unis.chain.load import LoadedChain, load
+from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
-from unis.cli.profile_advice import advised, print_advice
+from unis.cli.profile_advice import (
+    advised,
+    followed,
+    print_advice,
+)
 from unis.engine import names
 from unis.errors import UnisError
 from unis.measure.paired import Ratio
@@ -28,6 +34,7 @@ from unis.parts.accounting import PARTS
 from unis.parts.advised import Advice, ChainUse, FunctionUse, Trial, TrialLoad
 from unis.parts.result import ChainParts, PartTime, PlaceParts
 from unis.plan.machine import Machine
+from unis.plan.model import Plan
 from unis.v1 import engine_pb2 as pb
 
 PATH = ("fw", "nat", "monitor")
@@ -198,6 +205,16 @@ def test_short_rings_cost_switches() -> None:
     assert advice.kind == "throughput"
 
 
+def test_a_turn_is_no_longer_than_the_links_that_stay_as_they_are() -> None:
+    mixed = small(links=[links_of(kind="veth", slots=128)[0], *links_of(**_MMSG)[1:]])
+    now = situation(mixed, use_of(mixed, engine_ns=0), primitives=primitives(fifo=300_000))
+    (advice,), _ = advise(now)
+    assert advice.change == {"links.0.slots": 4096}
+    room = min(links.KINDS[link.kind].waiting_room(link) for link in now.plan.links[1:])
+    before, after = (6000 + 3 * 300_000 / (0.75 * each) for each in (128, room))
+    assert advice.expected_gain == pytest.approx(before / after, rel=0.01)
+
+
 def test_another_driver_is_advised_by_costs_that_were_measured() -> None:
     af_packet = small(links=links_of(kind="veth"))
     costs = {
@@ -237,6 +254,9 @@ def test_a_lost_order_costs_rounds() -> None:
     (advice,), _ = advise(situation(loose, use, parts))
     assert advice.change == {"scheduler.keep_order": True}
     assert advice.expected_gain == pytest.approx(1 / (1 - 2 / 3 * 0.5), rel=0.01)
+    none, considered = advise(situation(loose, use, parts.model_copy(update={"residual": -0.6})))
+    assert none == []
+    assert any("do not explain" in each for each in considered)
 
 
 # ------------------------------------------------------------------ whatever the profile
@@ -333,44 +353,6 @@ def test_every_driver_can_be_stated(driver: str) -> None:
     planned(changed(data, driver_change(ChainFile.model_validate(data), driver)))
 
 
-# ------------------------------------------------------------------ the file
-
-_TEXT = """\
-# mine
-apiVersion: unis/v1
-name: x
-x-cpu: &cpu 1
-defaults: {cpu: *cpu}
-functions:
-  fw: {program: sh}  # the first
-chains: {c: {path: [fw]}}
-links:
-  - {from: ingress, to: fw, kind: veth, slots: 256}
-  - {from: fw, to: egress, kind: veth, slots: 256}
-"""
-
-
-def test_the_advised_file_is_the_users_with_one_change(tmp_path: Path) -> None:
-    file = tmp_path / "chain.yaml"
-    file.write_text(_TEXT)
-    advice = Advice(
-        what="Do so.", change={"scheduler.policy": "other", "links.1.slots": None},
-        expected_gain=2, kind="throughput", rests_on=["a fact"],
-    )  # fmt: skip
-    text = advised_text(file, advice)
-    assert "# the first" in text
-    assert "Do so." in text.partition("\n")[0]
-    (tmp_path / "advised.yaml").write_text(text)
-    found = load(tmp_path / "advised.yaml").file
-    before = load(file).file
-    assert found.scheduler.policy == "other"
-    assert [link.slots for link in found.links] == [256, None]
-    assert found.functions == before.functions
-    assert lines_of(before, advice.change) == (
-        "# without links.1.slots\nscheduler: {policy: other}\nlinks:\n- {from: fw, to: egress}\n"
-    )
-
-
 # ------------------------------------------------------------------ trials
 
 
@@ -396,7 +378,7 @@ def test_trials_end_with_the_first_that_helps_or_the_third(
     )
     chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(POLLING))
     machine = Machine(frozenset({0, 1}))
-    done = in_turn(advice_of(5), chain, machine, TrialSettings(2, 0.1), lambda _: None)
+    done, _ = in_turn(advice_of(5), chain, machine, TrialSettings(2, 0.1), lambda _: None)
     assert len(done) == tried
     found = chain_parts(0).model_copy(update={"advice": advice_of(5), "tried": done})
     best = advised(found)
@@ -447,7 +429,7 @@ def test_what_needs_a_restart_is_tried_in_bring_ups_whose_order_turns(
     )  # fmt: skip
     machine = Machine(frozenset({0, 1}))
     chain = LoadedChain(Path("x.yaml"), file)
-    (done,) = in_turn([advice], chain, machine, TrialSettings(6, 0.1), lambda _: None)
+    ((done,), _) = in_turn([advice], chain, machine, TrialSettings(6, 0.1), lambda _: None)
     assert "".join(came) == "ABBAABBA"
     assert (done.how, done.worth) == ("bring-ups", True)
     assert (done.overload_kpps.before, done.overload_kpps.after) == (100, 300)
@@ -467,12 +449,58 @@ def test_what_cannot_be_tried_is_told_and_the_next_one_is(monkeypatch: pytest.Mo
     chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(POLLING))
     told: list[str] = []
     machine = Machine(frozenset({0, 1}))
-    done = in_turn(advice_of(2), chain, machine, TrialSettings(2, 0.1), told.append)
+    done, refused = in_turn(advice_of(2), chain, machine, TrialSettings(2, 0.1), told.append)
     assert [each.what for each in done] == ["1."]
+    assert refused == {"0.": "no such driver"}
     assert any("no such driver" in line for line in told)
 
 
+def test_what_cannot_be_tried_is_advised_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(*_: object) -> Trial:
+        raise UnisError("no such driver")
+
+    monkeypatch.setattr(trial, "_tried", tried)
+    chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(POLLING))
+    found = followed(chain_parts(0).model_copy(update={"advice": advice_of(2)}), chain, 0.1)
+    assert advised(found) is None
+    assert found.considered[-2:] == [f"{at}. It cannot be tried: no such driver" for at in range(2)]
+
+
+def test_what_cannot_be_planned_is_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan_chain(chain: LoadedChain, _: Machine) -> Plan:
+        if chain.file.scheduler.policy == "unis":
+            raise UnisError("no room")
+        return planned(POLLING)
+
+    monkeypatch.setattr(advisor, "plan_chain", plan_chain)
+    monkeypatch.setattr(advisor, "others", list)
+    chain = LoadedChain(Path("x.yaml"), ChainFile.model_validate(POLLING))
+    machine = Machine(frozenset({0, 1}))
+    found = with_advice(chain_parts(0, 3), chain, planned(POLLING), use_of(POLLING), machine)
+    assert all(each.change != {"scheduler.policy": "unis"} for each in found.advice)
+    assert any("It cannot be planned: no room" in each for each in found.considered)
+
+
 # ------------------------------------------------------------------ what counters say
+
+
+def test_a_run_that_is_interrupted_has_its_policy_again() -> None:
+    asked: list[tuple[int, int | None]] = []
+
+    class Client:
+        def stats(self) -> pb.Stats:
+            return pb.Stats(policy=names.policy("other"))
+
+        def measure(self, _: pb.MeasureRequest) -> pb.MeasureReply:
+            raise KeyboardInterrupt
+
+        def set_policy(self, policy: int, controller: int | None = None) -> None:
+            asked.append((policy, controller))
+
+    client: Any = Client()
+    with pytest.raises(KeyboardInterrupt):
+        observed(planned(POLLING), client, [*PATH], 0.1, 1000)
+    assert asked == [(names.policy("other"), None)]
 
 
 def stats_at(seconds: int, *, waits: bool = False) -> pb.Stats:

@@ -8,7 +8,7 @@ from unis.errors import UnisError
 from unis.links.kind import driver_missing
 from unis.measure import primitives
 from unis.measure.primitives import Primitives
-from unis.parts.advised import ChainUse
+from unis.parts.advised import Advice, ChainUse
 from unis.parts.result import ChainParts
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
@@ -35,9 +35,27 @@ def with_advice(
         lacking=_lacking(),
     )
     advice, considered = advise(situation)
+    advice, impossible = _possible(advice, chain, machine)
+    considered += impossible
     if situation.primitives is None:
         considered.append("The machine is not calibrated: `unis calibrate` lets more be said.")
     return found.model_copy(update={"use": use, "advice": advice, "considered": considered})
+
+
+def _possible(
+    advice: list[Advice], chain: LoadedChain, machine: Machine
+) -> tuple[list[Advice], list[str]]:
+    """What can be planned, and of the rest why it cannot."""
+    possible: list[Advice] = []
+    impossible: list[str] = []
+    for each in advice:
+        try:
+            plan_chain(changed_chain(chain, each.change), machine)
+        except (UnisError, ValueError) as error:
+            impossible.append(f"{each.what} It cannot be planned: {error}")
+        else:
+            possible.append(each)
+    return possible, impossible
 
 
 def _calibrated() -> Primitives | None:

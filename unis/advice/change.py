@@ -2,10 +2,14 @@
 
 import copy
 import io
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.util import load_yaml_guess_indent
 
 from unis.chain.load import LoadedChain
 from unis.chain.model import ChainFile
@@ -25,21 +29,40 @@ def value_at(data: Any, path: str) -> Any:
 def changed(data: Any, change: Change) -> Any:
     """A copy with every value of the change in its place."""
     data = copy.deepcopy(data)
+    _change(data, change)
+    return data
+
+
+def _change(data: Any, change: Change) -> None:
+    """What aliases of YAML share is changed only where the path says so."""
+    uses = Counter(map(id, _parts(data)))
     for path, value in change.items():
         *way, last = path.split(".")
-        part = data
+        part: Any = data
         for key in way:
-            if isinstance(part, list):
-                part = part[int(key)]
-            else:
-                if part.get(key) is None:
-                    part[key] = {}
-                part = part[key]
-        if value is None:
-            part.pop(last, None)
-        else:
+            at: Any = int(key) if isinstance(part, list) else key
+            there = part[at] if isinstance(part, list) else part.get(at)
+            if there is None:
+                part[at] = {}
+            elif isinstance(there, dict) and uses[id(there)] > 1:
+                part[at] = there.copy()
+                if isinstance(there, CommentedMap):
+                    part[at].yaml_set_anchor(None)
+            part = part[at]
+        merges = getattr(part, "merge", None)  # `<<`, which null overrides
+        if value is not None or (merges and last in part):
             part[last] = value
-    return data
+        else:
+            part.pop(last, None)
+
+
+def _parts(data: Any) -> Iterator[Any]:
+    """All mappings, as often as they are referred to."""
+    if isinstance(data, dict):
+        yield data
+    if isinstance(data, dict | list):
+        for each in data.values() if isinstance(data, dict) else data:
+            yield from _parts(each)
 
 
 def changed_chain(chain: LoadedChain, change: Change) -> LoadedChain:
@@ -73,8 +96,12 @@ def advised_text(file: Path, advice: Advice) -> str:
     """The user's file with the advice followed; comments, anchors and variables stay."""
     yaml = YAML()
     yaml.preserve_quotes = True
-    yaml.width = 100
-    data = changed(yaml.load(file.read_text()), advice.change)
+    yaml.width = 4096
+    text = file.read_text()
+    data, indent, offset = load_yaml_guess_indent(text, yaml=yaml)
+    if indent is not None:
+        yaml.indent(sequence=indent, offset=offset)
+    _change(data, advice.change)
     out = io.StringIO()
     yaml.dump(data, out)
     return (

@@ -71,8 +71,12 @@ def _costs(client: EngineClient, plan: Plan, window: float) -> dict[str, float]:
     functions hand over for a window.
     """
     arm = Arm("unis", "handover", offered=Offered(overload_pps(plan), "constant"))
-    measure(client, arm, Span(_SETTLE, window), "handover")
-    return {each.name: each.cost_ns for each in client.stats().functions if _is_known(each)}
+    now = client.stats()
+    try:
+        measure(client, arm, Span(_SETTLE, window), "handover")
+        return {each.name: each.cost_ns for each in client.stats().functions if _is_known(each)}
+    finally:  # also after Ctrl-C: a run that was up before goes on as it was
+        client.set_policy(now.policy, now.controller or None)
 
 
 def _is_known(function: pb.FunctionStats) -> bool:

@@ -172,6 +172,8 @@ def advise(situation: Situation) -> tuple[list[Advice], list[str]]:
                 considered.append(f"{found.what} That is set already.")
             elif found.expected_gain < LEAST_GAIN:
                 considered.append(f"{found.what} Gains {found.expected_gain - 1:.0%} at most.")
+            elif found.kind == "latency" and not situation.parts.is_explained:
+                considered.append(f"{found.what} Not known: the parts do not explain the latency.")
             else:
                 advice.append(found.model_copy(update={"change": change}))
     return sorted(advice, key=lambda each: -each.expected_gain), considered
@@ -323,8 +325,9 @@ def _queues(now: Situation) -> _Found:
         return
     room = min(map(_room, now.plan.links), default=_SLOTS)
     change = _longer(now)
+    longer = min((_room_with(change, link, now) for link in now.plan.links), default=_SLOTS)
     if now.handed_over:
-        turn = now.turn_of(_SLOTS if change else room, "auto")
+        turn = now.turn_of(longer, "auto")
         if now.plan.scheduler.quota != "auto":
             change["scheduler.quota"] = "auto"
         if not change:
@@ -345,13 +348,13 @@ def _queues(now: Situation) -> _Found:
             ],
         )
     elif now.use.policy in _KERNEL_POLICIES and now.use.lost_on_links > _TOUCHED:
-        if not change or room >= _SLOTS:
+        if longer <= room:
             yield f"{what} The links that are full cannot be longer with their driver."
             return
         # The kernel's switches take no less than a hand-over.
         switch = now.calibrated("switch", "other", by="yield", between="processes") or 0.0
         most = now.most_kpps(now.cost_ns, now.cpus, max(switch, now.handover_ns), now.turn)
-        gain = min(_SLOTS / room, most / max(now.use.delivered_kpps, 1e-9))
+        gain = min(longer / room, most / max(now.use.delivered_kpps, 1e-9))
         yield Advice(
             what=f"{what} Packets then wait longer.",
             change=change,
@@ -383,6 +386,19 @@ def _longer(now: Situation) -> Change:
 
 def _room(link: LinkPlan) -> int:
     return links.KINDS[link.kind].waiting_room(link)
+
+
+def _room_with(change: Change, link: LinkPlan, now: Situation) -> int:
+    """The same with more slots; of a link that the change does not name as it is."""
+    kind = links.KINDS[link.kind]
+    chain, *ends = link.edge
+    named = any(
+        [each.origin, each.to] == ends and f"links.{at}.slots" in change
+        for at, each in enumerate(now.file.links)
+    )
+    if named or (kind.default_slots is None and f"chains.{chain}.ring" in change):
+        return max(_room(link), min(_SLOTS, kind.most_slots))
+    return _room(link)
 
 
 def _driver(now: Situation) -> _Found:

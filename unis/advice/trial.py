@@ -53,21 +53,23 @@ def in_turn(
     machine: Machine,
     settings: TrialSettings,
     report: Callable[[str], None],
-) -> list[Trial]:
+) -> tuple[list[Trial], dict[str, str]]:
     """Tries one after the other until one was worth it, and no more than MOST. Each brings the
-    chain up; one that cannot be tried is told of and left out. InterruptedRunError.
+    chain up; of one that cannot be tried the second value says why. InterruptedRunError.
     """
     done: list[Trial] = []
+    refused: dict[str, str] = {}
     for each in advice[:MOST]:
         report(f"trying: {each.what}")
         try:
             done.append(_tried(each, chain, machine, settings, report))
         except (UnisError, RunTimeoutError) as error:
+            refused[each.what] = str(error)
             report(f"it cannot be tried: {error}")
             continue
         if done[-1].worth:
             break
-    return done
+    return done, refused
 
 
 def _tried(

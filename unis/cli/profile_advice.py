@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unis.cli.terminal import print_line, say, write_result
+from unis.cli.terminal import fail, print_line, say, writable, write_result
 
 if TYPE_CHECKING:
     from unis.chain.load import LoadedChain
@@ -13,17 +13,22 @@ if TYPE_CHECKING:
     from unis.parts.advised import Advice, Trial
     from unis.parts.result import ChainParts
 
+_ADVISED = "advised.yaml"
 _ROUNDS = 6  # of a trial, at each load: fewer have no interval of 95 %
 
 
 def followed(found: ChainParts, chain: LoadedChain, window: float) -> ChainParts:
-    """The profile with what came of trying its advice."""
+    """The profile with what came of trying its advice, without that which cannot be tried."""
     from unis.advice.trial import TrialSettings, in_turn
     from unis.plan.machine import Machine
 
     settings = TrialSettings(_ROUNDS, window)
-    tried = in_turn(found.advice, chain, Machine.this(), settings, say)
-    return found.model_copy(update={"tried": tried})
+    tried, refused = in_turn(found.advice, chain, Machine.this(), settings, say)
+    advice = [each for each in found.advice if each.what not in refused]
+    why = [f"{what} It cannot be tried: {error}" for what, error in refused.items()]
+    return found.model_copy(
+        update={"tried": tried, "advice": advice, "considered": [*found.considered, *why]}
+    )
 
 
 def print_advice(found: ChainParts, chain: LoadedChain | None) -> None:
@@ -31,10 +36,7 @@ def print_advice(found: ChainParts, chain: LoadedChain | None) -> None:
     if found.use is None:
         return
     if not found.advice:
-        known = all(function.cost_ns for function in found.use.functions)
-        nothing = "Nothing is to be gained by what UNiS can change."
-        unknown = "What is to be gained is not known, for want of the costs of a packet."
-        print_line(nothing if known else unknown, "bold")
+        print_line(found.use.without_advice, "bold")
         for each in found.considered:
             print_line(f"  {each}")
         return
@@ -63,14 +65,24 @@ def advised(found: ChainParts) -> Advice | None:
     return next((each for each in found.advice if each.what in worth), None)
 
 
+def advised_file(folder: Path, chain_file: Path) -> Path:
+    """DIR/advised.yaml, which can be written, and is not what is profiled; else exits."""
+    file = folder / _ADVISED
+    if file.resolve() == chain_file.resolve():
+        raise fail(f"{file} would be written over: give another directory, or rename the file")
+    return writable(file)
+
+
 def write_advised(found: ChainParts, chain: LoadedChain, folder: Path) -> None:
-    """DIR/advised.yaml, if there is something to change."""
+    """DIR/advised.yaml, if there is something to change; else none of an earlier profile stays."""
     from unis.advice.change import advised_text
 
+    file = folder / _ADVISED
     if best := advised(found):
-        file = folder / "advised.yaml"
         write_result(file, advised_text(chain.path, best))
         say(str(file))
+    else:
+        file.unlink(missing_ok=True)
 
 
 def _print_trial(trial: Trial) -> None:
@@ -78,11 +90,11 @@ def _print_trial(trial: Trial) -> None:
     overload, half = trial.overload_kpps, trial.half_load_us
     print_line(
         f"  at overload {overload.before:,.1f} → {overload.after:,.1f} kpps, "
-        f"{_ratio(overload.gain)} times"
+        f"times {_ratio(overload.gain)}"
     )
     print_line(
         f"  at half load {half.before:,.1f} → {half.after:,.1f} µs (median), "
-        f"{_ratio(half.gain)} times shorter"
+        f"before ÷ after {_ratio(half.gain)}"
     )
     how = (
         "windows of one run in turn" if trial.how == "windows" else "eight bring-ups, A B B A twice"
@@ -91,4 +103,4 @@ def _print_trial(trial: Trial) -> None:
 
 
 def _ratio(ratio: Ratio | None) -> str:
-    return f"{ratio.median:.2f} ({ratio.lo:.2f} to {ratio.hi:.2f})" if ratio else "no"
+    return f"{ratio.median:.2f} ({ratio.lo:.2f} to {ratio.hi:.2f})" if ratio else "unknown"

@@ -80,7 +80,7 @@ def chain(
     Examples: unis profile chain examples/kernel-chain.yaml -o build/profile
     """
     from unis.chain.load import load as load_chain
-    from unis.cli.profile_advice import followed, print_advice, write_advised
+    from unis.cli.profile_advice import advised_file, followed, print_advice, write_advised
     from unis.counted.beside import BesideSettings
     from unis.parts.profiler import PartsSettings
 
@@ -91,20 +91,19 @@ def chain(
     is_file = target.endswith((".yaml", ".yml")) or "/" in target
     if apply and not is_file:
         raise fail("--apply brings chains up of its own: name the chain file, and end the run")
+    if output and is_file:
+        advised_file(output, Path(target))
     chain = load_chain(Path(target)) if is_file else None
     found = _of_file(chain, settings) if chain else _of_run(target, settings)
-    if apply and chain:
+    _write(found, files)
+    if not as_json:
+        print_parts(found)
+    if apply and chain:  # it takes minutes: what was measured is told already
         found = followed(found, chain, window)
-    if files:
-        from unis.report.parts import parts_page
-
-        texts = (found.model_dump_json(indent=2) + "\n", parts_page(found))
-        for file, text in zip(files, texts, strict=True):
-            write_result(file, text)
+        _write(found, files)
     if as_json:
         out.print_json(found.model_dump_json())
     else:
-        print_parts(found)
         print_advice(found, chain)
     if files:
         say("  ".join(map(str, files)))
@@ -112,6 +111,16 @@ def chain(
         write_advised(found, chain, output)
     if not found.is_explained:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _write(found: ChainParts, files: list[Path]) -> None:
+    """The JSON and the page."""
+    from unis.report.parts import parts_page
+
+    if files:
+        texts = (found.model_dump_json(indent=2) + "\n", parts_page(found))
+        for file, text in zip(files, texts, strict=True):
+            write_result(file, text)
 
 
 def profile_as_stated(loaded: LoadedChain) -> None:
