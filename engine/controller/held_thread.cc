@@ -115,7 +115,7 @@ bool HeldThread::stopped() const {
 
 bool HeldThread::sleeps() const {
   const auto stat = StatOfTask(task_);
-  return stat && stat->state == 'S';
+  return stat && (stat->state == 'S' || stat->state == 'D');  // D: for a disk, say
 }
 
 absl::StatusOr<SchedulingClass> HeldThread::Class() const {

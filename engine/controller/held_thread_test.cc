@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -126,6 +130,20 @@ TEST_F(HeldThreadTest, ChildrenDoNotInheritTheClass) {
     EXPECT_EQ(inherited[1], slice);
   }
   for (const int fd : {go[0], go[1], answer[0], answer[1]}) close(fd);
+}
+
+// As one that waits for a disk: only SIGKILL reaches it. Its child was made by vfork().
+TEST_F(HeldThreadTest, WhoWaitsUninterruptiblySleeps) {
+  const ChildProcess child([] {
+    const pid_t parent = getpid();
+    if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent) pause();
+    _exit(0);
+  });
+  const HeldThread held = HeldThread::Take("fw", child.pid(), child.pid()).value();
+  ASSERT_TRUE(Eventually([&] { return StateOf(child.pid()) == 'D'; }));
+  EXPECT_TRUE(held.sleeps());
 }
 
 TEST_F(HeldThreadTest, AProcessThatWasStoppedGoesOn) {
