@@ -56,7 +56,7 @@ def test_a_chain_that_hands_over_is_not_told_to(machine: Machine, tmp_path: Path
     assert found.tried == []
     assert any("hand the CPU over" in each for each in found.considered)
     if not found.advice:  # as where no CPU is free
-        assert "Nothing is to be gained" in said
+        assert "UNiS knows no change" in said
         assert not (tmp_path / "out" / "advised.yaml").exists()
     machine.assert_clean()
 

@@ -151,7 +151,9 @@ def test_of_a_well_set_chain_nothing_is_to_be_gained(capsys: pytest.CaptureFixtu
     assert len(considered) > 3
     found = chain_parts(0).model_copy(update={"use": use, "considered": considered})
     print_advice(found, None)
-    assert "Nothing is to be gained" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "UNiS knows no change" in said
+    assert "why it is not advised:\n  " in said
 
 
 def test_without_costs_nothing_is_reckoned() -> None:

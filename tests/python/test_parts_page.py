@@ -205,7 +205,7 @@ def test_advice_is_told_with_what_it_rests_on_and_what_came_of_it() -> None:
     assert "Batch <32>. Gain: about 3.0 times the throughput at overload." in said.text
     assert "Rests on: it spins." in said.text
     assert "It was worth it: 1.0 → 3.0 kpps at overload" in said.text
-    assert "To gain" not in parts_page(found_parts())
+    assert "Advice" not in parts_page(found_parts())
 
 
 def test_the_page_has_what_was_counted() -> None:
@@ -229,7 +229,7 @@ def test_without_advice_the_page_says_what_was_considered() -> None:
     )  # fmt: skip
     update = {"use": use, "considered": ["No CPU is <free>."]}
     said = Page(parts_page(found_parts().model_copy(update=update)))
-    assert "Nothing is to be gained" in said.text
+    assert "UNiS knows no change" in said.text
     assert "No CPU is <free>." in said.text
 
 

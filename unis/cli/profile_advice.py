@@ -36,11 +36,15 @@ def print_advice(found: ChainParts, chain: LoadedChain | None) -> None:
     if found.use is None:
         return
     if not found.advice:
+        print_line("")
         print_line(found.use.without_advice, "bold")
+        if found.considered:
+            print_line("What was considered, and why it is not advised:")
         for each in found.considered:
             print_line(f"  {each}")
         return
-    print_line("To gain:", "bold")
+    print_line("")
+    print_line("Advice, the largest gain first:", "bold")
     for at, advice in enumerate(found.advice, 1):
         print_line(f"{at}. {advice.what} Gain: {advice.gain}.")
         for fact in advice.rests_on:
@@ -97,7 +101,9 @@ def _print_trial(trial: Trial) -> None:
         f"before ÷ after {_ratio(half.gain)}"
     )
     how = (
-        "windows of one run in turn" if trial.how == "windows" else "eight bring-ups, A B B A twice"
+        "windows of one run in turn"
+        if trial.how == "windows"
+        else "eight bring-ups: before, after, after, before, twice"
     )
     print_line(f"  {'It was worth it' if trial.worth else 'It did not help'} ({how}).")
 

@@ -79,8 +79,8 @@ class ChainUse(BaseModel):
     def without_advice(self) -> str:
         """What it means if there is none."""
         if all(function.cost_ns for function in self.functions):
-            return "Nothing is to be gained by what UNiS can change."
-        return "What is to be gained is not known, for want of the costs of a packet."
+            return "UNiS knows no change that would make this chain faster."
+        return "There is no advice, because the cost of a packet is not known."
 
     @property
     def lost_on_links(self) -> float:
