@@ -45,7 +45,7 @@ void PassageWriter::Note(unis_sampler& sampler, const unis_samples& samples,
                          const unis_passage& burst) noexcept {
   unis_note(place_, &sampler, &samples, &burst);
   if (looks() == 2) [[unlikely]]
-    unis_note_in_vain(&samples, &burst);
+    unis_note_in_vain(place_, &samples, &burst);
 }
 
 }  // namespace unis

@@ -35,7 +35,8 @@ struct trace_state {
   /* Threads are watched for `open_ns` from the beginning of each period on. `origin_ns` is when one
    * begins, and is set anew now and then, for the periods are of another clock. 0: not at all. */
   unsigned long long origin_ns, period_ns, open_ns;
-  unsigned long long lost; /* events for which there was no room */
+  unsigned long long now_from; /* beginning of a period; of the last one in which anybody looked */
+  unsigned long long lost;     /* events for which there was no room */
   struct watched_thread threads[TRACE_MOST_THREADS + 1];
   /* By the low bits of a TID: where in `threads` the first of those is, from 1; 0: nowhere. */
   unsigned char slots[TRACE_TID_MASK + 1];

@@ -57,9 +57,12 @@ uint16_t passages_receive_looking(uint16_t port, eth_rx_burst_t burst, void *que
   passage.packets = n;
   if (unlikely(twice)) unis_sample_in_vain(passages, &thread->received[port], passage.end, bufs, n);
   unis_sample(passages, &thread->received[port], passage.end, bufs, n, &samples);
-  if (likely(samples.count == 0)) return n;
+  if (likely(samples.count == 0)) {
+    unis_prepare_note(thread->log, &thread->received[port], passage.end);
+    return n;
+  }
   unis_note(thread->log, &thread->received[port], &samples, &passage);
-  if (unlikely(twice)) unis_note_in_vain(&samples, &passage);
+  if (unlikely(twice)) unis_note_in_vain(thread->log, &samples, &passage);
   return n;
 }
 
@@ -82,7 +85,7 @@ uint16_t passages_send_looking(uint16_t port, eth_tx_burst_t burst, void *queue,
   passage.end = rte_rdtsc();
   if (unlikely(twice)) rte_rdtsc();
   unis_note(thread->log, &thread->sent[port], &samples, &passage);
-  if (unlikely(twice)) unis_note_in_vain(&samples, &passage);
+  if (unlikely(twice)) unis_note_in_vain(thread->log, &samples, &passage);
   return passage.packets;
 }
 

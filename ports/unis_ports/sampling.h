@@ -94,6 +94,15 @@ static inline void unis_store_passage(struct unis_passage *to, const struct unis
   __atomic_store_n(&to->port, burst->port, __ATOMIC_RELAXED);
 }
 
+/* A period has begun, and its packet comes soon: its note shall not wait for memory. */
+static inline void unis_prepare_note(struct unis_passage_log *log,
+                                     const struct unis_sampler *sampler, uint64_t now) {
+  const uint64_t written = __atomic_load_n(&log->written, __ATOMIC_RELAXED);
+
+  if (__builtin_expect(now >= sampler->next, 0))
+    __builtin_prefetch(&log->passages[written % UNIS_PASSAGES_KEPT], 1);
+}
+
 /* Notes those of the samples that are among the first `burst->packets`. The others may come again.
  */
 static inline void unis_note(struct unis_passage_log *log, struct unis_sampler *sampler,
@@ -119,15 +128,15 @@ static inline void unis_sample_in_vain(const struct unis_passages *shm,
   __asm__ volatile("" : : "r"(&copy), "r"(&samples) : "memory");
 }
 
-static inline void unis_note_in_vain(const struct unis_samples *samples,
+/* Half of the log away, so that it misses the caches like the note itself. */
+static inline void unis_note_in_vain(struct unis_passage_log *log,
+                                     const struct unis_samples *samples,
                                      const struct unis_passage *burst) {
-  struct unis_passage passage;
+  uint64_t place = __atomic_load_n(&log->written, __ATOMIC_RELAXED) + UNIS_PASSAGES_KEPT / 2;
   uint32_t i;
 
-  for (i = 0; i < samples->count && samples->of[i].at < burst->packets; i++) {
-    unis_store_passage(&passage, burst, samples->of[i].stamp);
-    __asm__ volatile("" : : "r"(&passage) : "memory");
-  }
+  for (i = 0; i < samples->count && samples->of[i].at < burst->packets; i++)
+    unis_store_passage(&log->passages[place++ % UNIS_PASSAGES_KEPT], burst, samples->of[i].stamp);
 }
 
 #endif

@@ -52,7 +52,7 @@ from unis.v1 import engine_pb2 as pb
 
 _NOT_OF = {SOURCE: {RECEIVE, PROCESSING}, SINK: {PROCESSING, SEND}}
 _OVERLOAD_PPS = 50e6  # more than passes
-_PAIRS = 5  # of windows that say what passes while packets are followed
+_PAIRS = 6  # of windows that say what passes while packets are followed
 _PROBES = 3  # windows that say what passes at most
 _SETTLE = 0.15  # seconds, at least
 # In latencies of a typical packet: before a window, and of a window; with bounds, seconds.
