@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ from unis.parts.result import (
     WindowParts,
     cost_of_looking,
     place_parts,
+    residual_interval,
     typical,
     with_copies,
     without,
@@ -328,6 +330,15 @@ def test_parts_of_the_middle_half_of_the_rounds_add_up() -> None:
     found = place_parts("f", rounds, {QUEUEING, PROCESSING})
     assert found.ns == (10 + 11) / 2
     assert found.parts[QUEUEING].ns_per_packet == (9 + 5) / 2
+
+
+def test_the_interval_of_a_residual_holds_it_and_narrows_with_the_rounds() -> None:
+    def rounds(spread: int) -> list[WindowParts]:
+        return [of(packet(queueing=90 + at * spread)) for at in (-2, -1, 0, 1, 2, 0)]
+
+    assert residual_interval([100.0] * 6, rounds(0)) == pytest.approx((0.1, 0.1))
+    narrow, wide = (residual_interval([100.0] * 6, rounds(spread)) for spread in (1, 9))
+    assert wide[0] < narrow[0] < 0.1 < narrow[1] < wide[1]
 
 
 def test_copies_are_of_the_receive_call() -> None:

@@ -38,7 +38,9 @@ from unis.parts.result import (
     WaySpan,
     WindowParts,
     cost_of_looking,
+    explained,
     place_parts,
+    residual_interval,
     together,
     typical,
     with_copies,
@@ -332,10 +334,8 @@ class PartsProfiler:
             [place_parts(name, windows, self._measured(name)) for name in places]
             for places in (self._route.functions, (SOURCE, SINK))
         )
-        residuals = [
-            (_median_ns(each.plain) - parts.ns) / _median_ns(each.plain)
-            for each, parts in zip(rounds, windows, strict=True)
-        ]
+        latencies = [_median_ns(each.plain) for each in rounds]
+        latency, sum_ns = statistics.median(latencies), explained(windows)
         followed = [one for each in rounds for one in (each.once, each.twice)]
         return ChainParts(
             machine=MachineSummary.this(self._cpus),
@@ -348,12 +348,12 @@ class PartsProfiler:
             window=self._span.window,
             functions=functions,
             edges=edges,
-            median_latency_ns=statistics.median(_median_ns(each.plain) for each in rounds),
+            median_latency_ns=latency,
             traced_latency_ns=statistics.median(_median_ns(each.once.reply) for each in rounds),
-            explained_ns=sum(each.ns for each in [*functions, *edges]),
+            explained_ns=sum_ns,
             traced_explained_ns=statistics.median(each.once.parts.ns for each in rounds),
-            residual=statistics.median(residuals),
-            residual_interval=interval(residuals),
+            residual=(latency - sum_ns) / latency,
+            residual_interval=residual_interval(latencies, windows),
             tracing_cost=cost,
             packets=sum(len(each.found.account.packets) for each in followed),
             left_out=together(each.found.account.left_out for each in followed),

@@ -1,5 +1,6 @@
 """What was found of a chain: profile.json, and what the table shows."""
 
+import random
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ _FEW, _MOST_OF_FEW, _MOST = 4, 0.15, 0.25  # functions, and what a residual may 
 # Passages: what plug-in and engine noted of packets (parts/passages.py). Tracepoints: what the
 # kernel told of threads and copies. Of either, less what the looking costs.
 Provider = Literal["passages", "tracepoints"]
+_DRAWS = 400
 _OF_KERNEL = (RUN_DELAY, BLOCKED, COPY)
 
 
@@ -79,8 +81,8 @@ class ChainParts(BaseModel):
     traced_latency_ns: float  # of all packets of windows in which packets were followed
     explained_ns: float  # all parts
     traced_explained_ns: float  # likewise, with what it costs to follow packets
-    residual: float  # (median latency - explained) / median latency; median over the rounds
-    residual_interval: tuple[float, float]
+    residual: float  # (median latency - explained) / median latency
+    residual_interval: tuple[float, float]  # 95 %, by drawing rounds anew
     tracing_cost: TracingCost
     packets: int  # that were followed from end to end
     left_out: dict[str, int]  # packets that were not, by why
@@ -155,6 +157,27 @@ def cost_of_looking(pairs: Sequence[tuple[WindowParts, WindowParts]]) -> WindowP
     costs = [without(twice, once) for once, twice in pairs]
     low, _ = interval([cost.ns for cost in costs])
     return _mean(middle_half(costs)) if low > 0 else WindowParts(parts={})
+
+
+def explained(windows: Sequence[WindowParts]) -> float:
+    """The sum of the parts of a chain, ns; of at least one window."""
+    return _mean(middle_half(windows)).ns
+
+
+def residual_interval(
+    latencies: Sequence[float], windows: Sequence[WindowParts]
+) -> tuple[float, float]:
+    """Of the residual, 95 %: latency (ns) and parts of each round. The rounds are drawn anew many
+    times, always in the same way.
+    """
+    draws, rounds = random.Random(0), range(len(latencies))  # noqa: S311
+    found = []
+    for _ in range(_DRAWS):
+        drawn = draws.choices(rounds, k=len(rounds))
+        latency = statistics.median(latencies[at] for at in drawn)
+        found.append((latency - explained([windows[at] for at in drawn])) / latency)
+    found.sort()
+    return found[_DRAWS // 40], found[-_DRAWS // 40 - 1]
 
 
 def _mean(windows: Sequence[WindowParts]) -> WindowParts:
