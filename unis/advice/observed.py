@@ -7,13 +7,12 @@ from types import MappingProxyType
 from unis.engine import names
 from unis.engine.client import EngineClient
 from unis.engine.histogram import Latency
-from unis.measure.windows import Arm, Offered, Span, measure, rr_slice, span_of_cycles
+from unis.measure.windows import Arm, Offered, Span, measure, overload, rr_slice, span_of_cycles
 from unis.parts.advised import BY_KERNEL, LINK_FULL, ChainUse, FunctionUse
 from unis.plan.model import Plan
 from unis.plan.wiring import POLLING_POLICIES
 from unis.v1 import engine_pb2 as pb
 
-_OVERLOAD_PPS, _OF_MEMORY = 5e6, 5e7  # more than passes on kernel devices, and on shared memory
 _SETTLE = 0.15  # seconds
 _TICK_S = 0.004  # what threads that spin have of the fair class at 250 Hz
 
@@ -31,7 +30,7 @@ def observed(
     controller = names.controller_name(now.controller) if now.controller else plan.controller
     waits = frozenset(function.name for function in plan.functions if function.waits)
     costs = {} if waits or policy in POLLING_POLICIES else _costs(client, plan, window)
-    arm = Arm(policy, controller, offered=Offered(overload_pps(plan), "constant"))
+    arm = Arm(policy, controller, offered=overload(plan))
     measure(client, arm, Span(0.01, 0.05), controller)  # until it is in force
     before = client.stats()
     reply = measure(client, arm, span, controller)
@@ -49,12 +48,6 @@ def observed(
     )
 
 
-def overload_pps(plan: Plan) -> float:
-    """More than passes."""
-    in_memory = all(link.kind in ("ring", "memif") for link in plan.links)
-    return _OF_MEMORY if in_memory else _OVERLOAD_PPS
-
-
 def span_of_plan(plan: Plan, window: float) -> Span:
     """Long enough that functions that poll under the kernel have each had several time slices."""
     sharing = max(Counter(function.cpu for function in plan.functions).values())
@@ -70,7 +63,7 @@ def _costs(client: EngineClient, plan: Plan, window: float) -> dict[str, float]:
     """Of a packet in functions that poll, ns: the engine follows them where turns are whole, so the
     functions hand over for a window.
     """
-    arm = Arm("unis", "handover", offered=Offered(overload_pps(plan), "constant"))
+    arm = Arm("unis", "handover", offered=overload(plan))
     now = client.stats()
     try:
         measure(client, arm, Span(_SETTLE, window), "handover")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from unis.advice.change import changed_chain
-from unis.advice.observed import overload_pps, span_of_plan
+from unis.advice.observed import span_of_plan
 from unis.advice.rules import LEAST_GAIN
 from unis.chain.load import LoadedChain
 from unis.engine.histogram import Latency
 from unis.errors import UnisError
 from unis.measure import order
 from unis.measure.paired import Paired, Ratio
-from unis.measure.windows import Arm, Offered, measure
+from unis.measure.windows import Arm, Offered, measure, overload
 from unis.parts.advised import Advice, Trial, TrialLoad
 from unis.plan.contract import scheduler_settings
 from unis.plan.machine import Machine
@@ -114,7 +114,7 @@ def _alternating(run: Run, advised: Plan, settings: TrialSettings) -> tuple[_OfA
     for names in rounds:
         for name in names:
             arm, plan, seen = of_arm[name]
-            seen.overload.append(_window(run, arm, plan, overload_pps(plan), settings))
+            seen.overload.append(_window(run, arm, plan, overload(plan).pps, settings))
     run.client.settle()
     half = _half_of(before.overload)
     for names in rounds:
@@ -127,12 +127,13 @@ def _alternating(run: Run, advised: Plan, settings: TrialSettings) -> tuple[_OfA
 def _one_arm(run: Run, settings: TrialSettings, pps: list[float]) -> _OfArm:
     arm = _arm(run.plan, "")
     count = -(-settings.rounds // 2)
-    overload = [_window(run, arm, run.plan, overload_pps(run.plan), settings) for _ in range(count)]
+    most = overload(run.plan).pps
+    overloaded = [_window(run, arm, run.plan, most, settings) for _ in range(count)]
     run.client.settle()
     if not pps:
-        pps.append(_half_of(overload))
+        pps.append(_half_of(overloaded))
     half = [_window(run, arm, run.plan, pps[0], settings) for _ in range(count)]
-    return _OfArm(overload, half)
+    return _OfArm(overloaded, half)
 
 
 def _arm(plan: Plan, name: str) -> Arm:

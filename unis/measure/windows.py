@@ -25,8 +25,19 @@ _CYCLES = 3  # that a window holds where functions have slices: so often each ha
 class Offered:
     """What the source sends meanwhile, whether the chain takes it or not."""
 
-    pps: float
+    pps: float  # 0: as fast as the first links take packets
     arrivals: str  # constant, poisson
+
+
+_OVERLOAD_PPS = 50e6  # more than passes on kernel devices
+
+
+def overload(plan: Plan) -> Offered:
+    """More than passes. A link in memory says when it is full, and a source that keeps distances
+    may be slower than the chain.
+    """
+    in_memory = all(link.kind in ("ring", "memif") for link in plan.links)
+    return Offered(0 if in_memory else _OVERLOAD_PPS, "constant")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from unis.errors import UnisError
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
-from unis.measure.windows import Arm, Offered, Span, measure
+from unis.measure.windows import Arm, Offered, Span, measure, overload
 from unis.parts.accounting import (
     BLOCKED,
     COPY,
@@ -53,7 +53,6 @@ from unis.plan.model import Plan
 from unis.v1 import engine_pb2 as pb
 
 _NOT_OF = {SOURCE: {RECEIVE, PROCESSING}, SINK: {PROCESSING, SEND}}
-_OVERLOAD_PPS = 50e6  # more than passes
 _PAIRS = 6  # of windows that say what passes while packets are followed
 _PROBES = 3  # windows that say what passes at most
 _SETTLE = 0.15  # seconds, at least
@@ -155,6 +154,7 @@ class PartsProfiler:
         self._missing: list[str] = []
         self._watches = True  # threads
         self._copied_to = self._route.copied_to
+        self._overload = overload(plan).pps
         self._choose_windows(0)
         self._beside = Beside(plan, client, settings.beside, report)
 
@@ -254,7 +254,7 @@ class PartsProfiler:
         return _Traced(reply, found)
 
     def _most_pps(self) -> float:
-        found = [_pps(self._window(_OVERLOAD_PPS)) for _ in range(_PROBES)]
+        found = [_pps(self._window(self._overload)) for _ in range(_PROBES)]
         if not (most := statistics.median(found)):
             raise UnisError("no packet comes through the chain", bad_input=False)
         return most
@@ -299,8 +299,8 @@ class PartsProfiler:
         self._report("measuring what tracing costs the chain at overload")
         ratios = []
         for _ in range(_PAIRS):
-            plain = self._window(_OVERLOAD_PPS)
-            traced, _ = self._traced(_OVERLOAD_PPS, 1)
+            plain = self._window(self._overload)
+            traced, _ = self._traced(self._overload, 1)
             ratios.append(_pps(traced) / (_pps(plain) or 1))
         self._client.settle()
         latencies = [_median_ns(each.once.reply) / _median_ns(each.plain) for each in rounds]
