@@ -172,8 +172,7 @@ def headline(found: ChainParts) -> str:
     """The result in sentences."""
     told = (
         f"A packet takes {time_text(found.median_latency_ns)} (median). The parts add up to "
-        f"{time_text(found.explained_ns)}; the residual is {_residual(found)}, the median over the "
-        "rounds."
+        f"{time_text(found.explained_ns)}; the residual is {_residual(found)}."
     )
     times = [
         (time.ns_per_packet, part, place.name)
