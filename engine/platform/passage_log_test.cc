@@ -173,13 +173,15 @@ TEST_F(PassageLogTest, ComponentsOfOneThreadShareItsLog) {
   PassagesForTest::Stamp(packet, 10'010);
   unis_sampler sent{}, received{};
   one.Sent(sent, 3, std::span(&packet, 1), [] { return 1; });
-  two.Received(received, 3, std::span(&packet, 1), 5, 6);
+  two.Received(received, 3, std::span(&packet, 1), 20'005, 20'006);
   ASSERT_EQ(reader_->Written(), 2U);
   EXPECT_EQ(reader_->Log()->passages[0].kind, std::uint32_t{UNIS_SENT});
-  EXPECT_EQ(
-      reader_->Log()->passages[1],
-      (unis_passage{
-          .stamp = 10'010, .begin = 5, .end = 6, .kind = UNIS_RECEIVED, .packets = 1, .port = 3}));
+  EXPECT_EQ(reader_->Log()->passages[1], (unis_passage{.stamp = 10'010,
+                                                       .begin = 20'005,
+                                                       .end = 20'006,
+                                                       .kind = UNIS_RECEIVED,
+                                                       .packets = 1,
+                                                       .port = 3}));
   rte_pktmbuf_free(packet);
 }
 
