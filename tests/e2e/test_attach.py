@@ -152,7 +152,7 @@ def test_another_unisd_adopts_what_the_dead_one_had(
     before = [one.threads() for one in functions]
     for one in functions:
         attach(machine, one, *_BOTH_WAYS, "--cost-ns", "60")
-    was = machine.ps()["unisd"]
+    was = machine.ps()["unisd"]["pid"]
     os.kill(was, signal.SIGSTOP)  # the guard gives them back meanwhile
     machine.wait_for(
         lambda: all(not any(thread[1] for thread in one.threads().values()) for one in functions),
@@ -161,7 +161,7 @@ def test_another_unisd_adopts_what_the_dead_one_had(
     os.kill(was, signal.SIGKILL)
 
     adopted(machine, "first", "second", "third")
-    assert machine.ps()["unisd"] != was
+    assert machine.ps()["unisd"]["pid"] != was
     goes_on(machine, "first", "second", "third")
     assert all(one.process.poll() is None for one in functions)
     machine.down()

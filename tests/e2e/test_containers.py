@@ -71,7 +71,7 @@ def test_the_example_runs_and_leaves_nothing(machine: Machine, end: str) -> None
     if end == "down":
         machine.down()
     else:
-        machine.kill(state.guard.pid if end == "guard" else run[end])
+        machine.kill(state.guard.pid if end == "guard" else run[end]["pid"])
         machine.wait_for(lambda: not machine.processes(), "processes are left")
     assert_nothing_left(machine)
 
