@@ -118,11 +118,11 @@ class Situation:
 
     def share(self, part: str) -> float:
         """Of the latency at the load of the profile."""
-        return self._ns(part) / self.parts.median_latency_ns if self.parts.median_latency_ns else 0
-
-    def _ns(self, part: str) -> float:
-        places = [*self.parts.functions, *self.parts.edges]
-        return sum(each.parts[part].ns_per_packet for each in places if part in each.parts)
+        return (
+            self.parts.part_ns(part) / self.parts.median_latency_ns
+            if self.parts.median_latency_ns
+            else 0
+        )
 
     def without(self, share: float) -> float:
         """Times the latency, if this share of it went."""
@@ -131,12 +131,11 @@ class Situation:
     def measured(self, part: str) -> str:
         """As advice rests on it."""
         providers = {
-            str(each.parts[part].provider)
-            for each in [*self.parts.functions, *self.parts.edges]
-            if part in each.parts
+            str(each.parts[part].provider) for each in self.parts.places if part in each.parts
         }
         return (
-            f"{part}: {self._ns(part) / 1e3:,.1f} of {self.parts.median_latency_ns / 1e3:,.1f} µs "
+            f"{part}: {self.parts.part_ns(part) / 1e3:,.1f} of "
+            f"{self.parts.median_latency_ns / 1e3:,.1f} µs "
             f"at {self.parts.load_kpps:,.1f} kpps ({', '.join(sorted(providers)) or 'nobody'})"
         )
 

@@ -264,5 +264,4 @@ def _cell(place: PlaceParts, part: str) -> str:
 
 
 def _sum(found: ChainParts, part: str) -> str:
-    times = [place.parts.get(part) for place in found.places]
-    return f"{sum(time.ns_per_packet for time in times if time):,.0f}"
+    return f"{found.part_ns(part):,.0f}"

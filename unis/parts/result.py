@@ -105,6 +105,10 @@ class ChainParts(BaseModel):
         last = [edge for edge in self.edges if edge.name != SOURCE]
         return [*first, *self.functions, *last]
 
+    def part_ns(self, part: str) -> float:
+        """One part, of all places."""
+        return sum(place.parts[part].ns_per_packet for place in self.places if part in place.parts)
+
     @property
     def allowed(self) -> float:
         """What the residual of a chain of this length may be."""

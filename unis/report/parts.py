@@ -70,14 +70,14 @@ def parts_page(found: ChainParts) -> str:
         setting=_setting(found),
         remarks=_remarks(found),
         legend=_legend([*parts, _RESIDUAL], looks),
-        whole=drawn(_whole(found, places, parts), looks, "the parts of all places"),
+        whole=drawn(_whole(found, parts), looks, "the parts of all places"),
         places=drawn(by_place, looks, "the parts of each place"),
         small=_small(by_place, looks),
         negative=any(time.ns_per_packet < 0 for each in places for time in each.parts.values()),
         way=_way(found, places, looks),
         parts=parts,
         rows=places,
-        sums=[_sum(places, part) for part in parts],
+        sums=[found.part_ns(part) for part in parts],
         providers=_providers(marks),
         facts=_facts(found),
     )
@@ -95,9 +95,9 @@ def _look(number: str, part: str) -> Look:
 # ------------------------------------------------------------------ pictures
 
 
-def _whole(found: ChainParts, places: Sequence[PlaceParts], parts: Sequence[str]) -> list[Bar]:
+def _whole(found: ChainParts, parts: Sequence[str]) -> list[Bar]:
     """All places together, what was measured, and what is between."""
-    sums = [(part, _sum(places, part)) for part in parts]
+    sums = [(part, found.part_ns(part)) for part in parts]
     latency = found.median_latency_ns
     measured = Stretch(_LATENCY, 0, latency, f"median latency: {time_text(latency)}")
     return [
@@ -217,10 +217,6 @@ def _providers(marks: Mapping[str, str]) -> str:
     if len(marks) < 2:
         return "".join(f"All are measured by: {provider}." for provider in marks)
     return f"Measured by {', '.join(f'{mark}: {provider}' for provider, mark in marks.items())}."
-
-
-def _sum(places: Sequence[PlaceParts], part: str) -> float:
-    return sum(place.parts[part].ns_per_packet for place in places if part in place.parts)
 
 
 def _measured(marks: Mapping[str, str], time: PartTime) -> Markup:

@@ -161,11 +161,16 @@ def _lengths(found: ProfilerFound) -> Figure:
     right.axhline(0, color="black", lw=0.8)
     right.set_ylabel("residual, % of the measured latency")
     right.set_title("what the parts do not explain, 95 % (grey: the bound)")
-    for panel in (left, right):
+    return _by_length(figure, (left, right), lengths)
+
+
+def _by_length(figure: Figure, panels: tuple[Axes, Axes], lengths: list[int]) -> Figure:
+    """The same axis below both, and one legend beside them."""
+    for panel in panels:
         panel.set_xticks(lengths)
         panel.set_xlabel("functions of the chain")
         panel.grid(visible=True, axis="y", alpha=0.35)
-    right.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    panels[-1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
@@ -174,11 +179,9 @@ def _shares(found: ProfilerFound) -> Figure:
     rows = found.lengths
     figure, (panel,) = _figure(1, 14, 1.2 + 0.28 * len(rows))
     for at, row in enumerate(rows):
-        places = [*row.profile.edges, *row.profile.functions]
         above = below = 0.0
         for colour, part in zip(_COLOURS, PARTS, strict=False):
-            ns = sum(each.parts[part].ns_per_packet for each in places if part in each.parts)
-            share = 100 * ns / (row.profile.median_latency_ns or 1)
+            share = 100 * row.profile.part_ns(part) / (row.profile.median_latency_ns or 1)
             label = part if at == 0 else None
             left = above if share >= 0 else below
             panel.barh(at, share, left=left, color=colour, ec="white", lw=0.4, label=label)
@@ -218,12 +221,7 @@ def _waits(found: ProfilerFound) -> Figure:
     left.set_ylabel("time not runnable ÷ run time")
     right.set_ylabel("run delay ÷ run time")
     lengths = sorted({row.length for row in found.waits})
-    for panel in (left, right):
-        panel.set_xticks(lengths)
-        panel.set_xlabel("functions of the chain")
-        panel.grid(visible=True, axis="y", alpha=0.35)
-    right.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
+    return _by_length(figure, (left, right), lengths)
 
 
 def _injected(found: ProfilerFound) -> Figure:
