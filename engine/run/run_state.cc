@@ -237,7 +237,7 @@ void RunState::LookAtTimes(const ScheduleCounts& counts) {
                          .times = thread->Times(),
                          .sleeps_begun = thread->SwitchesByKernel().voluntary,
                          .sleeps = sleeps,
-                         // One that sleeps while not all do sleeps in a call of its own.
+                         // While others run, a thread that sleeps is in a call of its own.
                          .by_signals = by_signals && (!sleeps || core.parked),
                          .parked = core.all_parked,
                          .stopped = thread->stopped()});
