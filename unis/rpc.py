@@ -23,9 +23,17 @@ _LOOK_SECONDS = 0.1  # how often a call looks whether there is use in waiting
 def open_channel(socket: Path, authority: str, **options: int) -> grpc.Channel:
     """A channel to who listens on `socket`, now or later.
 
+    A channel has its own connection. gRPC would share that of an earlier channel to this path, with
+    the time that it waits after a failure: the next engine would seem to be away.
+
     `options`: gRPC's, by their names without `grpc.`.
     """
-    all_options = {"enable_http_proxy": 0, "default_authority": authority, **options}
+    all_options = {
+        "enable_http_proxy": 0,
+        "use_local_subchannel_pool": 1,
+        "default_authority": authority,
+        **options,
+    }
     with blocked():
         return grpc.insecure_channel(
             f"unix:{socket}", options=[(f"grpc.{key}", all_options[key]) for key in all_options]
