@@ -71,8 +71,10 @@ Options ParseOptions(int argc, char** argv) {
       ->check(CLI::Range(1, 10'000'000));
   app.add_option("--hugepage-dir", options.hugepage_dir,
                  "mounted hugetlbfs to use; else as DPDK finds it");
-  app.add_option("--pci", options.pci,
-                 "let DPDK probe this PCI device, for a NIC as source or sink");
+  app.add_option(
+      "--pci", options.pci,
+      "let DPDK probe this PCI device: a NIC or a virtual function of one, as source, sink or "
+      "end of a link; once for each");
   app.add_option("--driver", options.drivers, "load this driver into DPDK, for a port");
   app.add_flag("--ports", options.ports,
                "packets come from or go to a DPDK port: keep the capabilities for it (with --pci "

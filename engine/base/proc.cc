@@ -78,6 +78,8 @@ std::optional<ProcStat> ParseStat(std::string_view stat) noexcept {
   if (fields.empty()) return std::nullopt;
   return ProcStat{.state = fields.front(),
                   .flags = Number(Word(fields, 9 - 3)),
+                  .user_ticks = Number(Word(fields, 14 - 3)),
+                  .system_ticks = Number(Word(fields, 15 - 3)),
                   .start_time = Number(Word(fields, 22 - 3))};
 }
 

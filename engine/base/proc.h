@@ -14,8 +14,9 @@
 namespace unis {
 
 struct ProcStat {
-  char state = 0;           // 'R', 'S', 'T' (stopped by a signal), 'Z', …
-  std::uint64_t flags = 0;  // of the kernel's, PF_
+  char state = 0;                                  // 'R', 'S', 'T' (stopped by a signal), 'Z', …
+  std::uint64_t flags = 0;                         // of the kernel's, PF_
+  std::uint64_t user_ticks = 0, system_ticks = 0;  // that it had a CPU; clock ticks
   std::uint64_t start_time =
       0;  // clock ticks since boot; with its number it names a process for ever
 };

@@ -203,6 +203,11 @@ YieldingTasks::TurnTimes HandoverController::LastTurns(TaskIndex task) const noe
   return {.last = last, .before = __atomic_load_n(&turn->began_before, __ATOMIC_ACQUIRE)};
 }
 
+std::uint32_t HandoverController::TakenInTurns(TaskIndex task) const noexcept {
+  const unis_turn* const turn = states_[task].turn;
+  return turn == nullptr ? 0 : Load(turn->taken);
+}
+
 bool HandoverController::SetPriority(TaskIndex task, int priority) noexcept {
   if (!tasks_[task]->SetPriority(priority)) return false;
   states_[task].priority = priority;

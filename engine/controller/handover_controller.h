@@ -17,9 +17,9 @@
 #include <optional>
 #include <vector>
 
+#include "engine/base/turns.h"
 #include "engine/controller/taken_classes.h"
 #include "engine/controller/task_controller.h"
-#include "engine/controller/turns.h"
 
 namespace unis {
 
@@ -53,6 +53,7 @@ class HandoverController final : public TaskController, public YieldingTasks {
   TurnTimes LastTurns(TaskIndex task) const noexcept override;
   std::uint64_t TurnClock() const noexcept override { return rte_rdtsc(); }
   bool PutInOrder(TaskIndex first) noexcept override;
+  std::uint32_t TakenInTurns(TaskIndex task) const noexcept override;
   std::uint64_t TurnsOf(TaskIndex task) const noexcept override { return states_[task].begun; }
   void RequestYield(TaskIndex task) noexcept override;
   void Grant(TaskIndex task, std::uint32_t packets) noexcept override;

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/base/turns.h"
 #include "engine/controller/held_thread.h"
-#include "engine/controller/turns.h"
 #include "engine/scheduler/components.h"
 
 namespace unis {

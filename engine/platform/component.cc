@@ -5,12 +5,28 @@
 #include <rte_lcore.h>
 #include <rte_service.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
 #include "engine/base/sanitizer.h"
 
 namespace unis {
+namespace {
+
+// An lcore of DPDK goes through a round by a copy of the list of its services. If it loses its CPU
+// in the round, it may run a service late: its own component has gone, and a component of another
+// lcore has got the number of that service. Then DPDK marks the service as active on the wrong
+// lcore, until that lcore looks at it again. With the service on every list, each lcore looks. A
+// service that is stopped is looked at and not run.
+void TellAllLcores(std::uint32_t service) {
+  std::array<std::uint32_t, RTE_MAX_LCORE> lcores{};
+  const int count = rte_service_lcore_list(lcores.data(), lcores.size());
+  for (int i = 0; i < count; ++i)
+    rte_service_map_lcore_set(service, lcores[static_cast<std::size_t>(i)], 1);
+}
+
+}  // namespace
 
 Component::Component(std::string name) : name_(std::move(name)) {}
 
@@ -64,6 +80,7 @@ void Component::Halt() {
   const std::lock_guard caller(callers_);
   if (!running_) return;
   rte_service_runstate_set(service_, 0);
+  TellAllLcores(service_);
   Wake();
   while (rte_service_may_be_active(service_) == 1) rte_delay_us_sleep(50);
   Acquired(this);
@@ -77,6 +94,10 @@ void Component::Halt() {
 std::int32_t Component::Call(void* self) {
   Acquired(self);
   auto* const component = static_cast<Component*>(self);
+  if (rte_lcore_id() != component->lcore_) [[unlikely]] {  // see TellAllLcores()
+    Released(self);
+    return 0;
+  }
   const bool handled = component->TakeTurn();
   LcoreNap::Of(component->lcore_).AfterTurn(handled, [component] {
     return component->rests_ ? LcoreNap::kUntilGiven : component->IdleNs();

@@ -84,6 +84,31 @@ TEST_F(ComponentTest, RunsOnItsLcore) {
   EXPECT_EQ(component.runs_on(), kServiceLcores[1]);
 }
 
+// As one does that was kept from its CPU while the service's number went from one component of its
+// own to another one.
+TEST_F(ComponentTest, AnLcoreThatTakesItForItsOwnNeitherRunsItNorHoldsUpItsEnd) {
+  const auto rounds = [] {
+    std::uint64_t count = 0;
+    rte_service_lcore_attr_get(kServiceLcores[1], RTE_SERVICE_LCORE_ATTR_LOOPS, &count);
+    return count;
+  };
+  CountingComponent other("unis_other");
+  CountingComponent component;
+  ASSERT_TRUE(other.RunOn(kServiceLcores[1]).ok());
+  ASSERT_TRUE(component.RunOn(kServiceLcores[0]).ok());
+  std::uint32_t service = 0;
+  ASSERT_EQ(rte_service_get_by_name(component.name().c_str(), &service), 0);
+  ASSERT_EQ(rte_service_map_lcore_set(service, kServiceLcores[1], 1), 0);
+  const std::uint64_t before = rounds();
+  for (int i = 0; i < 1000 && rounds() < before + 1000; ++i) {
+    std::this_thread::sleep_for(100us);
+    EXPECT_NE(component.runs_on(), kServiceLcores[1]);
+  }
+  EXPECT_GT(rounds(), before + 1);
+  ASSERT_EQ(rte_service_map_lcore_set(service, kServiceLcores[1], 0), 0);
+  component.Halt();
+}
+
 TEST_F(ComponentTest, CountsWhatItHandledAndTheTimeOfThat) {
   CountingComponent component;  // three packets every other time
   EXPECT_EQ(component.busy_cycles(), 0U);

@@ -5,6 +5,7 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -23,7 +24,7 @@ PortQueues Read(std::uint16_t port, PortQueues queues) {
 
 // `queues` become what the device takes.
 absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* pool,
-                   PortQueues& queues) {
+                   PortQueues& queues, bool promiscuous) {
   const auto fail = [&device](const char* step, int code) {
     return absl::InternalError(
         fmt::format("cannot {} port {}: {}", step, device, std::strerror(-code)));
@@ -51,16 +52,21 @@ absl::Status SetUp(std::uint16_t port, const std::string& device, rte_mempool* p
   }
   queues = Read(port, queues);
   if (int code = rte_eth_dev_start(port)) return fail("start", code);
-  (void)rte_eth_promiscuous_enable(port);  // not every virtual device can, or needs to
+  if (promiscuous) (void)rte_eth_promiscuous_enable(port);  // not every device can, or needs to
   return absl::OkStatus();
+}
+
+// Else it is on a bus of the machine, as a PCI device: there it is whether or not anybody drives
+// it.
+bool IsVirtual(const std::string& device) {
+  return device.starts_with("net_") || device.starts_with("eth_");
 }
 
 // Not by rte_dev_probe where that can be helped: it has every process of the group open the device
 // too, and functions may run already.
 int Probe(const std::string& device) {
   const std::size_t comma = device.find(',');
-  const bool virtual_device = device.starts_with("net_") || device.starts_with("eth_");
-  if (!virtual_device) return rte_dev_probe(device.c_str());
+  if (!IsVirtual(device)) return rte_dev_probe(device.c_str());
   const std::string arguments = comma == std::string::npos ? "" : device.substr(comma + 1);
   return rte_vdev_init(device.substr(0, comma).c_str(), arguments.c_str());
 }
@@ -87,6 +93,12 @@ absl::Status Own(std::uint16_t port) {
   return absl::InternalError(fmt::format("cannot own port {}", port));
 }
 
+// As it was when EAL had probed it.
+void Disown(std::uint16_t port) {
+  rte_eth_dev_owner owner{};
+  if (rte_eth_dev_owner_get(port, &owner) == 0) (void)rte_eth_dev_owner_unset(port, owner.id);
+}
+
 }  // namespace
 
 absl::StatusOr<std::uint64_t> NewPortOwner() {
@@ -96,7 +108,7 @@ absl::StatusOr<std::uint64_t> NewPortOwner() {
 }
 
 absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* pool,
-                                      const PortQueues& wanted) {
+                                      const PortQueues& wanted, bool promiscuous) {
   const std::string name = device.substr(0, device.find(','));
   std::optional<std::uint16_t> port = FindPort(name);
   if (port && IsOwned(*port)) {
@@ -112,12 +124,14 @@ absl::StatusOr<EthPort> EthPort::Open(const std::string& device, rte_mempool* po
     port = FindPort(name);
   }
   if (!port) {
-    rte_vdev_uninit(name.c_str());
+    if (IsVirtual(name)) rte_vdev_uninit(name.c_str());
     return absl::InvalidArgumentError(fmt::format("device {} is not an Ethernet port", device));
   }
   EthPort opened(*port, wanted);  // from now on closed also after an error
   if (auto status = Own(*port); !status.ok()) return status;
-  if (auto status = SetUp(*port, device, pool, opened.queues_); !status.ok()) return status;
+  if (auto status = SetUp(*port, device, pool, opened.queues_, promiscuous); !status.ok())
+    return status;
+  opened.missed_before_ = opened.MissedEver();
   return opened;
 }
 
@@ -126,21 +140,40 @@ EthPort::~EthPort() {
   char device[RTE_ETH_NAME_MAX_LEN] = {};
   rte_eth_dev_get_name_by_port(port_, device);
   rte_eth_dev_stop(port_);
+  // Not closed: EAL makes the port of a PCI device once, when it probes the device. Not removed
+  // from its bus: rte_dev_remove waits for every process of the group.
+  if (!IsVirtual(device)) {
+    Disown(port_);
+    return;
+  }
   rte_eth_dev_close(port_);
-  // The bus of virtual devices would keep it, and it could not be opened again. Not rte_dev_remove,
-  // which waits for every process of the group.
-  rte_vdev_uninit(device);
+  rte_vdev_uninit(device);  // the bus of virtual devices would keep it
 }
 
 EthPort::EthPort(EthPort&& other) noexcept
-    : port_(std::exchange(other.port_, kClosed)), queues_(other.queues_), next_(other.next_) {}
+    : port_(std::exchange(other.port_, kClosed)),
+      queues_(other.queues_),
+      missed_before_(other.missed_before_),
+      next_(other.next_) {}
 
 bool EthPort::LinkUp() const {
   rte_eth_link link{};
   return rte_eth_link_get_nowait(port_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
+std::array<std::uint8_t, 6> EthPort::Address() const {
+  rte_ether_addr address{};
+  (void)rte_eth_macaddr_get(port_, &address);
+  return std::to_array(address.addr_bytes);
+}
+
 std::uint64_t EthPort::Missed() const {
+  const std::uint64_t ever = MissedEver();
+  return ever - std::min(ever, missed_before_);
+}
+
+// Of a device that is not closed the driver goes on counting.
+std::uint64_t EthPort::MissedEver() const {
   rte_eth_stats stats{};
   return rte_eth_stats_get(port_, &stats) == 0 ? stats.imissed + stats.ierrors : 0;
 }
@@ -161,6 +194,14 @@ std::uint16_t EthPort::Receive(rte_mbuf** packets, std::uint16_t count) const no
 
 std::uint16_t EthPort::Send(rte_mbuf** packets, std::uint16_t count) const noexcept {
   return rte_eth_tx_burst(port_, 0, packets, count);
+}
+
+// A queue that is shorter never has.
+std::optional<bool> EthPort::HasRoom(std::uint16_t count) const noexcept {
+  const auto last = static_cast<std::uint16_t>(count - 1);
+  const int status = rte_eth_tx_descriptor_status(port_, 0, last);
+  if (status == -ENOTSUP || status == -ENODEV) return std::nullopt;
+  return status == RTE_ETH_TX_DESC_DONE;
 }
 
 bool EthPort::FreeSent() const noexcept { return rte_eth_tx_done_cleanup(port_, 0, 0) >= 0; }

@@ -5,7 +5,9 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace unis {
@@ -33,8 +35,9 @@ class EthPort {
   // The port is owned, in the sense of rte_eth_dev_owner_set, so that NFs of the same DPDK group,
   // which probe it too, do not take it for one of theirs. Queues are as near to `wanted` as the
   // device allows: queues() says how long they are.
+  // `promiscuous`: also what is sent to others, where the device can.
   static absl::StatusOr<EthPort> Open(const std::string& device, rte_mempool* pool,
-                                      const PortQueues& wanted = {});
+                                      const PortQueues& wanted = {}, bool promiscuous = true);
   ~EthPort();
   EthPort(EthPort&& other) noexcept;
   EthPort& operator=(EthPort&&) = delete;
@@ -42,6 +45,7 @@ class EthPort {
   std::uint16_t id() const noexcept { return port_; }
   const PortQueues& queues() const noexcept { return queues_; }
   bool LinkUp() const;
+  std::array<std::uint8_t, 6> Address() const;  // MAC
   // Packets that came and found no room in its queues or were no frame that it takes, since it was
   // opened, as its driver counts.
   std::uint64_t Missed() const;
@@ -49,6 +53,9 @@ class EthPort {
   std::uint16_t Receive(rte_mbuf** packets, std::uint16_t count) const noexcept;
   // What was sent and still is in the queue. False: its driver cannot.
   bool FreeSent() const noexcept;
+  // Whether the first queue has room for so many packets of one buffer each. None: its driver does
+  // not tell.
+  std::optional<bool> HasRoom(std::uint16_t count) const noexcept;
   // By the first queue.
   std::uint16_t Send(rte_mbuf** packets, std::uint16_t count) const noexcept;
 
@@ -56,9 +63,12 @@ class EthPort {
   static constexpr std::uint16_t kClosed = 0xffff;
   EthPort(std::uint16_t port, const PortQueues& queues) : port_(port), queues_(queues) {}
 
+  std::uint64_t MissedEver() const;
+
   std::uint16_t port_;
   PortQueues queues_;
-  mutable std::uint16_t next_ = 0;  // the queue that is asked first
+  std::uint64_t missed_before_ = 0;  // by who had the port then
+  mutable std::uint16_t next_ = 0;   // the queue that is asked first
 };
 
 }  // namespace unis

@@ -108,6 +108,57 @@ TEST_F(EthPortTest, HasQueuesWithinTheLimitsOfItsDevice) {
   }
 }
 
+TEST_F(EthPortTest, WhatAPciDeviceMissedBeforeItWasOpenedAgainIsNotCountedTwice) {
+  ASSERT_EQ(unis_add_limited_device("0000:98:00.0"), 0);
+  unis_limited_missed = 0;
+  std::uint64_t missed = 0;
+  for (int opened = 0; opened < 3; ++opened) {
+    auto port = EthPort::Open("0000:98:00.0", memory_->pool());
+    ASSERT_TRUE(port.ok()) << port.status();
+    const EthPort moved = *std::move(port);
+    EXPECT_EQ(moved.Missed(), 0U);
+    unis_limited_missed += 5;
+    EXPECT_EQ(moved.Missed(), 5U);
+    missed += moved.Missed();
+  }
+  EXPECT_EQ(missed, 15U);
+  unis_limited_missed = 0;
+  std::uint16_t port = 0;
+  ASSERT_EQ(rte_eth_dev_get_port_by_name("0000:98:00.0", &port), 0);
+  EXPECT_EQ(rte_eth_dev_close(port), 0);
+}
+
+// As EAL has probed it at its start, and as it is found again. The domain may be left out.
+TEST_F(EthPortTest, TakesAPciDeviceThatIsThereAlreadyAndLeavesItThere) {
+  ASSERT_EQ(unis_add_limited_device("0000:99:00.0"), 0);
+  for (const std::string device : {"0000:99:00.0", "99:00.0", "0000:99:00.0"}) {
+    const auto port = EthPort::Open(device, memory_->pool(), {.rx = 256});
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_EQ(port->queues().rx, 256);
+    EXPECT_EQ(rte_eth_dev_count_avail(), 0) << "functions would find the platform's port";
+    const auto again = EthPort::Open(device, memory_->pool()).status();
+    EXPECT_NE(again.message().find("is used twice"), std::string::npos) << again;
+  }
+  EXPECT_EQ(memory_->InUse(), 0U);
+  std::uint16_t port = 0;
+  ASSERT_EQ(rte_eth_dev_get_port_by_name("0000:99:00.0", &port), 0);
+  EXPECT_EQ(rte_eth_dev_count_avail(), 1) << "it is nobody's";
+  EXPECT_EQ(rte_eth_dev_close(port), 0);
+}
+
+TEST_F(EthPortTest, SaysWhetherItHasRoomWhereItsDriverDoes) {
+  unis_add_limited_driver();
+  const auto port = EthPort::Open("net_limited", memory_->pool());
+  ASSERT_TRUE(port.ok()) << port.status();
+  unis_limited_room = 64;
+  EXPECT_EQ(port->HasRoom(64), true);
+  EXPECT_EQ(port->HasRoom(65), false);
+  unis_limited_room = LIMITED_MOST;
+  const auto silent = EthPort::Open("net_null_silent", memory_->pool());
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  EXPECT_EQ(silent->HasRoom(1), std::nullopt);
+}
+
 TEST_F(EthPortTest, SaysHowLongAQueueWasThatItCouldNotHave) {
   unis_add_limited_driver();
   const auto small = rte_pktmbuf_pool_create("small", 127, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, 0);

@@ -2,12 +2,15 @@
 
 #include <ethdev_driver.h>
 #include <ethdev_vdev.h>
+#include <rte_malloc.h>
 #include <rte_mbuf.h>
 
 struct queues {
 	struct rte_mbuf *posted[LIMITED_MOST];
 	uint16_t rx, tx;
 };
+
+int unis_limited_room = LIMITED_MOST, unis_limited_missed;
 
 static int
 infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
@@ -80,12 +83,19 @@ txq_info_get(struct rte_eth_dev *dev, uint16_t queue, struct rte_eth_txq_info *i
 }
 
 static int
-closed(struct rte_eth_dev *dev)
+stopped(struct rte_eth_dev *dev)
 {
 	struct queues *queues = dev->data->dev_private;
 
 	rte_pktmbuf_free_bulk(queues->posted, queues->rx);
 	queues->rx = 0;
+	return 0;
+}
+
+static int
+closed(struct rte_eth_dev *dev)
+{
+	stopped(dev);
 	dev->data->mac_addrs = NULL;
 	return 0;
 }
@@ -99,10 +109,33 @@ burst(void *queue, struct rte_mbuf **packets, uint16_t count)
 	return 0;
 }
 
+static uint16_t
+sent(void *queue, struct rte_mbuf **packets, uint16_t count)
+{
+	(void)queue;
+	rte_pktmbuf_free_bulk(packets, count);
+	return count;
+}
+
+static int
+descriptor_status(void *queue, uint16_t offset)
+{
+	(void)queue;
+	return offset < unis_limited_room ? RTE_ETH_TX_DESC_DONE : RTE_ETH_TX_DESC_FULL;
+}
+
+static int
+stats_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
+{
+	(void)dev;
+	stats->imissed = (uint64_t)unis_limited_missed;
+	return 0;
+}
+
 static const struct eth_dev_ops ops = {
 	.dev_configure = nothing,
 	.dev_start = nothing,
-	.dev_stop = nothing,
+	.dev_stop = stopped,
 	.dev_close = closed,
 	.dev_infos_get = infos_get,
 	.link_update = link_update,
@@ -110,20 +143,49 @@ static const struct eth_dev_ops ops = {
 	.tx_queue_setup = tx_queue_setup,
 	.rxq_info_get = rxq_info_get,
 	.txq_info_get = txq_info_get,
+	.stats_get = stats_get,
 };
+
+static void
+set_up(struct rte_eth_dev *dev)
+{
+	static struct rte_ether_addr mac = {.addr_bytes = {2}};
+
+	dev->data->mac_addrs = &mac;
+	dev->dev_ops = &ops;
+	dev->rx_pkt_burst = burst;
+	dev->tx_pkt_burst = sent;
+	dev->tx_descriptor_status = descriptor_status;
+	rte_eth_dev_probing_finish(dev);
+}
+
+int
+unis_add_limited_device(const char *name)
+{
+	static struct rte_driver driver = {.name = "limited"};
+	static struct rte_device device;
+	struct rte_eth_dev *dev = rte_eth_dev_allocate(name);
+
+	if (dev == NULL)
+		return -1;
+	device.name = name;
+	device.driver = &driver;
+	dev->device = &device;
+	dev->data->dev_private = rte_zmalloc(NULL, sizeof(struct queues), 0);
+	if (dev->data->dev_private == NULL)
+		return -1;
+	set_up(dev);
+	return 0;
+}
 
 static int
 probe(struct rte_vdev_device *vdev)
 {
-	static struct rte_ether_addr mac = {.addr_bytes = {2}};
 	struct rte_eth_dev *dev = rte_eth_vdev_allocate(vdev, sizeof(struct queues));
 
 	if (dev == NULL)
 		return -ENOMEM;
-	dev->data->mac_addrs = &mac;
-	dev->dev_ops = &ops;
-	dev->rx_pkt_burst = dev->tx_pkt_burst = burst;
-	rte_eth_dev_probing_finish(dev);
+	set_up(dev);
 	return 0;
 }
 

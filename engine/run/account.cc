@@ -35,14 +35,11 @@ std::string Doubt(const Deployment& deployment, bool drained) {
   const std::uint32_t in_use = deployment.memory().InUse();
   if (!can_free && in_use > explained)
     return fmt::format(
-        "{} packets are in functions or in the queue of the sink's port, whose driver "
-        "does not tell",
+        "{} packets are in functions or in the queue of a port, whose driver does not tell",
         in_use - explained);
   if (in_use < deployment.kept())
-    return fmt::format(
-        "the source's port holds {} packets fewer than when it was opened, or the "
-        "sink's does",
-        deployment.kept() - in_use);
+    return fmt::format("a port holds {} packets fewer than when it was opened",
+                       deployment.kept() - in_use);
   return "";
 }
 
@@ -57,6 +54,7 @@ std::vector<FunctionCounts> CountFunctions(const Deployment& deployment) {
 }
 
 v1::Account Take(const Deployment& deployment, bool exact) {
+  deployment.CountWires();
   v1::Account account = deployment.gone().chains;
   account.set_unclassified(deployment.unclassified());
   account.set_offered(account.offered() + account.unclassified());
@@ -83,7 +81,11 @@ v1::Account Take(const Deployment& deployment, bool exact) {
   const std::uint64_t on_links = exact ? told : std::min(outside, told);
   const std::uint64_t foreign = outside - std::min(outside, on_links);
   const std::uint64_t waiting = std::min(foreign, deployment.WaitingOutside());
-  if (exact) dropped += foreign - waiting;
+  // Where a link may have dropped what is missing, nobody can say that a function has.
+  if (exact && deployment.may_lose_unseen())
+    account.set_lost_unseen(foreign - waiting);
+  else if (exact)
+    dropped += foreign - waiting;
   account.set_dropped_by_function(dropped);
   account.set_dropped_on_links(on_links);
   account.set_in_flight(in_memory + (exact ? waiting : foreign));
@@ -142,13 +144,15 @@ FunctionCounts CountFunction(const Deployment& deployment, std::size_t index) {
   return counts;
 }
 
-std::uint64_t TakenByFunction(const Deployment& deployment, std::size_t index) {
+std::optional<std::uint64_t> TakenByFunction(const Deployment& deployment, std::size_t index) {
   const auto& function = deployment.topology().functions[index];
   if (function.counts()) return CountFunction(deployment, index).rx;
   std::uint64_t taken = 0;
-  for (const auto& port : function.ports)
-    if (const LinkProgress* in = port.rx ? deployment.progress(*port.rx) : nullptr)
-      taken += in->received();
+  for (const auto& port : function.ports) {
+    if (!port.rx) continue;
+    if (!deployment.topology().link_of(*port.rx).kind->can_be_read()) return std::nullopt;
+    if (const LinkProgress* in = deployment.progress(*port.rx)) taken += in->received();
+  }
   return taken;
 }
 
@@ -165,6 +169,7 @@ v1::Account TakeAccountAtRest(const Deployment& deployment, bool drained) {
 }
 
 std::uint64_t Movement(const Deployment& deployment) {
+  deployment.CountWires();
   std::uint64_t moved = 0;
   for (const auto& path : deployment.topology().paths) {
     const PathCounts counts = CountPath(deployment, path);
@@ -181,7 +186,7 @@ std::uint64_t Movement(const Deployment& deployment) {
 std::uint64_t DroppedOf(const v1::Account& account) {
   return account.unclassified() + account.dropped_ingress_full() + account.dropped_egress_full() +
          account.dropped_by_function() + account.dropped_on_links() + account.dropped_sink() +
-         account.dropped_source() + account.dropped_down();
+         account.lost_unseen() + account.dropped_source() + account.dropped_down();
 }
 
 std::uint64_t InForeignHands(const Deployment& deployment) {

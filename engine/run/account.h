@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "engine/run/deployment.h"
 #include "unis/v1/engine.pb.h"
@@ -36,8 +37,8 @@ bool Drained(const Deployment& deployment);
 FunctionCounts CountFunction(const Deployment& deployment, std::size_t function);
 
 // Packets that a function took. Where a function is not on net_unis, its links count them: this
-// count begins anew when the function gets other links.
-std::uint64_t TakenByFunction(const Deployment& deployment, std::size_t function);
+// count begins anew when the function gets other links. None: nobody can look into one of them.
+std::optional<std::uint64_t> TakenByFunction(const Deployment& deployment, std::size_t function);
 
 // What a chain's path through a function has counted so far.
 struct PathCounts {

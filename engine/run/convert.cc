@@ -114,6 +114,11 @@ absl::Status Validate(const v1::TrafficConfig& traffic) {
   if (traffic.source_case() == v1::TrafficConfig::SOURCE_NOT_SET) {
     return absl::InvalidArgumentError("the deployment names no traffic source");
   }
+  const bool stated = traffic.pps() > 0 || traffic.bps() > 0 || !traffic.sink_device().empty() ||
+                      traffic.arrivals() != v1::ARRIVALS_UNSPECIFIED;
+  if (traffic.has_wire() && stated)
+    return absl::InvalidArgumentError(
+        "what comes over a wire comes and goes by itself; give no rate, arrivals or sink");
   if (traffic.pps() > 0 && traffic.bps() > 0)
     return absl::InvalidArgumentError("give a rate in pps or in bps, not both");
   if (traffic.has_port() && (traffic.pps() > 0 || traffic.bps() > 0))

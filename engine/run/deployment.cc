@@ -108,8 +108,9 @@ absl::StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const v1::DeployR
   if (auto status = deployment->Apply(*std::move(prepared)); !status.ok()) return status;
   const Placement on =
       PlaceComponents(deployment->options_.service_lcores, deployment->topology_.cpus.size());
-  auto status = RunFavoured(*deployment->source_, on.source);
-  if (status.ok()) status = RunFavoured(*deployment->sink_, on.sink);
+  absl::Status status;
+  if (deployment->source_) status = RunFavoured(*deployment->source_, on.source);
+  if (status.ok() && deployment->sink_) status = RunFavoured(*deployment->sink_, on.sink);
   if (!status.ok()) return status;
   return deployment;
 }
@@ -149,11 +150,28 @@ absl::StatusOr<Deployment::Prepared> Deployment::Prepare(const v1::DeployRequest
   }
   if (foreign()) return prepared;
   if (auto status = Validate(config.traffic()); !status.ok()) return status;
+  if (auto status = CheckWires(config, prepared.topology); !status.ok()) return status;
   auto traffic = PrepareTraffic(config);
   if (!traffic.ok()) return traffic.status();
   prepared.traffic = *std::move(traffic);
   if (auto status = RoomFor(config); !status.ok()) return status;
   return prepared;
+}
+
+// A chain's wires are its ends for good: what passed them is counted by the chain.
+absl::Status Deployment::CheckWires(const v1::DeployRequest& config,
+                                    const Topology& topology) const {
+  const auto ends = [](const v1::ChainConfig& chain) {
+    return std::pair(chain.ingress(), chain.egress());
+  };
+  for (const auto& was : topology_.chains)
+    for (const auto& now : topology.chains)
+      if (now.config.name() == was.config.name() &&
+          (config.traffic().has_wire() != wired() ||
+           (wired() && ends(now.config) != ends(was.config))))
+        return absl::FailedPreconditionError(fmt::format(
+            "the ends of chain {} stay: wires cannot be changed while it runs", was.config.name()));
+  return absl::OkStatus();
 }
 
 absl::Status Deployment::Apply(Prepared prepared) {
@@ -241,8 +259,14 @@ void Deployment::CountGone(const Topology& topology, const std::set<std::string>
       return ends(topology, chain) == ends(topology_, was);
     });
   };
-  for (std::size_t i = 0; i < chains_.size(); ++i)
-    if (!stays(topology_.chains[i])) AddChain(*chains_[i], gone_.chains);
+  CountWires();
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    if (stays(topology_.chains[i])) continue;
+    AddChain(*chains_[i], gone_.chains);
+    if (!wired()) continue;
+    gone_.sent_outside += chains_[i]->offered.value();
+    gone_.received_from_outside += chains_[i]->delivered.value();
+  }
   for (const auto& function : topology_.functions) {
     for (const auto& port : function.ports) {
       const auto shm = ports_.find(port.name);
@@ -317,6 +341,23 @@ void Deployment::TakeChains() {
   }
 }
 
+// The later ones first: what was delivered had been offered before.
+void Deployment::CountWires() const {
+  if (!wired()) return;
+  const auto raise = [](Counter& counter, std::uint64_t to) {
+    counter.Add(to - std::min(to, counter.value()));
+  };
+  const auto passed = [this](LinkIndex at) {
+    return link(at).passed(at - topology_.link_of(at).first);
+  };
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    const Link::Passed out = passed(topology_.chains[i].egresses.front());
+    raise(chains_[i]->delivered, out.packets);
+    raise(chains_[i]->delivered_bytes, out.bytes);
+    raise(chains_[i]->offered, passed(topology_.chains[i].ingress).packets);
+  }
+}
+
 Chain::Ends Deployment::EndsOf(const Topology::Chain& chain) const {
   Chain::Ends ends{.ingress = link(chain.ingress).end(), .egresses = {}};
   for (const LinkIndex egress : chain.egresses) ends.egresses.push_back(link(egress).end());
@@ -325,6 +366,7 @@ Chain::Ends Deployment::EndsOf(const Topology::Chain& chain) const {
 }
 
 void Deployment::TakeTraffic(Traffic traffic) {
+  if (wired()) return;
   if (!sink_) sink_ = std::make_unique<Sink>(memory(), chains_, sink_port_, passages_);
   const Rate rate = RateOf(config_.traffic());
   if (source_) {
@@ -341,6 +383,7 @@ void Deployment::TakeTraffic(Traffic traffic) {
 absl::Status Deployment::ChangeRate(const v1::TrafficConfig& traffic) {
   if (foreign())
     return absl::FailedPreconditionError("the traffic is somebody else's: it keeps its rate");
+  if (wired()) return absl::FailedPreconditionError("what comes over a wire has no rate");
   if (auto status = Validate(traffic); !status.ok()) return status;
   source_->SetRate(RateOf(traffic));
   return absl::OkStatus();

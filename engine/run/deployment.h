@@ -5,6 +5,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -85,13 +86,17 @@ class Deployment {
   const v1::DeployRequest& config() const { return config_; }
   const Topology& topology() const { return topology_; }
   bool foreign() const { return !memory_; }
+  // Packets come and go outside: there is neither source nor sink.
+  bool wired() const { return config_.traffic().has_wire(); }
+  // Brings what the chains at wires have been offered and have delivered up to date.
+  void CountWires() const;
   const PacketMemory& memory() const { return *memory_; }                 // not of a foreign one
   std::uint32_t InUse() const { return memory_ ? memory_->InUse() : 0; }  // of it
   const Chains& chains() const { return chains_; }  // in the order of the topology's
   const Gone& gone() const { return gone_; }
   // What removed ports had counted, by function; also of functions that were removed.
   const std::map<std::string, FunctionCounts>& removed_ports() const { return removed_ports_; }
-  Sink& sink() { return *sink_; }  // not of a foreign one
+  Sink& sink() { return *sink_; }  // not of a foreign one, nor at wires
   // The source, where there is one.
   void Pause(bool paused) {
     if (source_) source_->SetPaused(paused);
@@ -148,14 +153,18 @@ class Deployment {
   const EthPort* sink_port() const { return sink_port_.get(); }
   // mbufs that are not under way though they are in use: kept by ports of the platform since they
   // were opened, or written off.
-  std::uint32_t kept() const { return kept_; }
+  std::uint32_t kept() const { return kept_ + HeldByLinks(); }
   // Packets that wait in links within the engine's memory, and in links outside, which hold copies.
   std::uint64_t WaitingInside() const;
   std::uint64_t WaitingOutside() const;
-  // What the engine has sent into links outside, and received from them.
-  std::uint64_t SentOutside() const { return gone_.sent_outside + SumOutside(&LinkEnd::sent); }
+  // What the engine has sent into links outside, and received from them; also what came over wires
+  // and left over them.
+  std::uint64_t SentOutside() const {
+    return gone_.sent_outside + SumOutside(&LinkEnd::sent) + SumWires(&Chain::offered);
+  }
   std::uint64_t ReceivedFromOutside() const {
-    return gone_.received_from_outside + SumOutside(&LinkEnd::received);
+    return gone_.received_from_outside + SumOutside(&LinkEnd::received) +
+           SumWires(&Chain::delivered);
   }
   // What links themselves have dropped: system calls.
   std::uint64_t Dropped(LinkIndex direction) const;
@@ -170,9 +179,13 @@ class Deployment {
   }
   // Sink and bridges take no packet while they rest.
   void Rest(bool rests);
-  // Frees what was sent out of the sink's port and is still in its queue. False: the port cannot
-  // tell.
+  // Frees what was sent out of ports and is still in their queues. False: one cannot tell.
   bool FreeSent() const;
+  // Whether links may drop packets of which nobody tells.
+  bool may_lose_unseen() const {
+    return std::ranges::any_of(
+        topology_.links, [](const auto& link) { return !link.kind->tells_of_drops(link.config); });
+  }
   // Frames for the estimator, of `size` bytes with FCS, that the classifier steers into a chain.
   Frames ProbeFrames(std::size_t chain, std::uint32_t size) const;
 
@@ -211,6 +224,9 @@ class Deployment {
   template <typename Wanted>
   pid_t FirstPoller(const std::string& function, Wanted wanted) const;
   std::uint64_t SumOutside(Counter LinkEnd::*count) const;
+  std::uint64_t SumWires(Counter Chain::*count) const;
+  absl::Status CheckWires(const v1::DeployRequest& config, const Topology& topology) const;
+  std::uint32_t HeldByLinks() const;
   absl::Status RunComponentsFor(const Topology& topology);
 
   std::optional<PacketMemory> memory_;  // goes last: links and ports hold its packets
@@ -223,7 +239,7 @@ class Deployment {
   Chains chains_;
   std::shared_ptr<EthPort> source_port_, sink_port_;  // null: none
   std::optional<Heartbeat> heartbeat_;
-  std::uint32_t kept_ = 0;
+  std::uint32_t kept_ = 0;  // not by links
   std::uint64_t lost_ = 0;  // at most, with who died since something was written off last
   Gone gone_;
   std::map<std::string, FunctionCounts> removed_ports_;

@@ -115,7 +115,7 @@ void Deployment::Open(const std::function<bool(std::size_t)>& runs) {
 // says that it is not exact. It loses none of them, for it goes by the ports' counters; `kept_`
 // only says which buffers in use are not waiting anywhere.
 void Deployment::WriteOff() {
-  const std::uint64_t waiting = WaitingInside();
+  const std::uint64_t waiting = WaitingInside() + HeldByLinks();
   const std::uint32_t in_use = InUse();
   const std::uint64_t most = kept_ + std::exchange(lost_, 0);
   if (in_use > waiting) kept_ = static_cast<std::uint32_t>(std::min(in_use - waiting, most));

@@ -64,7 +64,8 @@ absl::Status Deployment::FindLinks(const v1::AttachRequest& request) {
       socket.set_inode(told.inode());
       socket.set_xdp(true);
     }
-    auto found = config.sockets().empty() && !foreign()
+    auto found = where.is_wire() ? link(at).FindCounts(request.pid(), i)
+                 : config.sockets().empty() && !foreign()
                      ? link(at).Find(request.pid(), end)
                      : link(at).FindNamed(request.pid(), end, config);
     if (!found.ok()) {
@@ -138,6 +139,39 @@ void Deployment::Rest(bool rests) {
   if (bridges_) bridges_->Rest(rests);
 }
 
-bool Deployment::FreeSent() const { return !sink_ || sink_->FreeSent(); }
+// By the threads that send: the source into the first links, and who carries packets across.
+bool Deployment::FreeSent() const {
+  bool freed = !sink_ || sink_->FreeSent();
+  const auto free = [&freed](Component& sender, const std::set<LinkEnd*>& ends) {
+    if (!ends.empty())
+      sender.Do([&] {
+        for (LinkEnd* end : ends) freed &= end->FreeSent();
+      });
+  };
+  std::set<LinkEnd*> of_source, of_bridges;
+  const auto add = [this](std::set<LinkEnd*>& ends, LinkIndex at) {
+    if (!topology_.link_of(at).kind->in_group()) ends.insert(link(at).end());
+  };
+  if (!foreign())
+    for (const auto& chain : topology_.chains) add(of_source, chain.ingress);
+  for (const auto& split : topology_.splits)
+    for (const auto& branch : split.branches) add(of_bridges, branch.to);
+  if (source_) free(*source_, of_source);
+  if (bridges_) free(*bridges_, of_bridges);
+  return freed;
+}
+
+std::uint64_t Deployment::SumWires(Counter Chain::*count) const {
+  std::uint64_t packets = 0;
+  if (!wired()) return packets;
+  for (const auto& chain : chains_) packets += (*chain.*count).value();
+  return packets;
+}
+
+std::uint32_t Deployment::HeldByLinks() const {
+  std::uint32_t held = 0;
+  for (const auto& [name, link] : links_) held += link->held();
+  return held;
+}
 
 }  // namespace unis

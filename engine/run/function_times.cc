@@ -75,18 +75,19 @@ void FunctionTimes::Look(const std::string& function, const Counters& counters,
   }
   one.threads = std::move(seen);
   // Packets are a function's to write: not every number of it can be a time.
-  const double work = static_cast<double>(Since(one.packets, counters.packets)) * counters.cost_ns;
+  const std::uint64_t packets = counters.packets.value_or(one.packets);
+  const double work = static_cast<double>(Since(one.packets, packets)) * counters.cost_ns;
   const auto busy = static_cast<std::int64_t>(std::clamp(work, 0.0, static_cast<double>(all.ran)));
   const std::int64_t for_room =
       std::min(all.waited, Since(one.waited_for_room_ns, counters.waited_for_room_ns));
-  one.packets = counters.packets;
+  one.packets = packets;
   one.waited_for_room_ns = std::max(one.waited_for_room_ns, counters.waited_for_room_ns);
   v1::FunctionTime& time = one.time;
   const auto add = [](std::uint64_t counter, std::int64_t ns) {
     return counter + static_cast<std::uint64_t>(ns);
   };
   time.set_elapsed_ns(add(time.elapsed_ns(), all.ran + all.waited + all.slept));
-  time.set_busy_ns(add(time.busy_ns(), busy));
+  if (counters.packets || time.has_busy_ns()) time.set_busy_ns(add(time.busy_ns(), busy));
   time.set_spinning_ns(add(time.spinning_ns(), all.ran - busy));
   time.set_run_delay_ns(add(time.run_delay_ns(), all.waited - for_room));
   time.set_backpressured_ns(add(time.backpressured_ns(), for_room));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,8 +28,9 @@ class FunctionTimes {
     bool stopped = false;            // now, by a signal
   };
   struct Counters {
-    std::uint64_t packets = 0;  // received, of all paths; it may begin anew
-    double cost_ns = 0;         // of each since the last look
+    // Received, of all paths; it may begin anew. None: nobody counts them.
+    std::optional<std::uint64_t> packets = 0;
+    double cost_ns = 0;  // of each since the last look
     std::uint64_t waited_for_room_ns = 0;
   };
 

@@ -227,6 +227,17 @@ TEST_F(FunctionTimesTest, OneThatComesAgainGoesOnAndOneThatIsForgottenBeginsAtNo
   EXPECT_EQ(Time().elapsed_ns(), 0U);
 }
 
+// A function on links that nobody can look into.
+TEST_F(FunctionTimesTest, NobodyKnowsWhetherItWorksWhereNobodyCountsItsPackets) {
+  counters_.packets.reset();
+  Look();
+  thread_.Run(3 * kMs);
+  Look();
+  EXPECT_FALSE(Time().has_busy_ns());
+  EXPECT_EQ(Time().spinning_ns(), 3'000'000U) << "and it is with the time that it had a CPU";
+  EXPECT_EQ(Time().elapsed_ns(), 3'000'000U);
+}
+
 // Looks come at random moments of random runs, waits and sleeps. Each counter only grows. The sum
 // is the time that passed. No state is wrong by more than the longest wait.
 class RandomFunctionTimesTest : public FunctionTimesTest,
@@ -255,7 +266,7 @@ TEST_P(RandomFunctionTimesTest, SumToTheTimeThatPassed) {
         break;
       default:
         const v1::FunctionTime before = Time();
-        counters_.packets += dice.Between(0, 100'000);
+        *counters_.packets += dice.Between(0, 100'000);
         counters_.waited_for_room_ns += dice.Between(0, 20'000'000);
         Look();
         const v1::FunctionTime now = Time();

@@ -26,12 +26,17 @@ void PollerCensus::Look(const std::vector<pid_t>& known) {
     if (!stat || (stat->state != 'R' && !waits_)) continue;
     const std::uint64_t sleeps = ContextSwitchesOf(task).voluntary;
     const auto before = threads_.find(tid);
-    const bool same = before != threads_.end() && before->second.sleeps == sleeps;
+    const bool computes = !starts_ || before == threads_.end() ||
+                          stat->system_ticks - before->second.system_ticks <=
+                              stat->user_ticks - before->second.user_ticks;
+    const bool same = before != threads_.end() && before->second.sleeps == sleeps && computes;
     if (stat->state != 'R' && same) continue;
     Seen& seen = now[tid];
     seen.sleeps = sleeps;
     const bool awake = waits_ ? before != threads_.end() : same;
     seen.wanting = awake ? before->second.wanting + 1 : 1;
+    seen.user_ticks = stat->user_ticks;
+    seen.system_ticks = stat->system_ticks;
     seen.cpu_ns = TimesOf(task).ran_ns;
     seen.first_cpu_ns = awake ? before->second.first_cpu_ns : seen.cpu_ns;
     seen.first_sleeps = awake ? before->second.first_sleeps : seen.sleeps;
@@ -41,13 +46,14 @@ void PollerCensus::Look(const std::vector<pid_t>& known) {
 
 std::vector<pid_t> PollerCensus::Pollers() const {
   const auto slept = [](const Seen& seen) { return seen.sleeps - seen.first_sleeps; };
+  const int looks = starts_ ? kLooksAtStart : kLooks;
   std::uint64_t most = 0;
   for (const auto& [tid, seen] : threads_) most = std::max(most, slept(seen));
   std::vector<pid_t> pollers;
   for (const auto& [tid, seen] : threads_) {
     // One that has so much to do that it never waits.
     const bool polls = slept(seen) == 0;
-    if (seen.wanting >= kLooks && (polls || 2 * slept(seen) > most)) pollers.push_back(tid);
+    if (seen.wanting >= looks && (polls || 2 * slept(seen) > most)) pollers.push_back(tid);
   }
   return pollers;
 }
@@ -59,13 +65,15 @@ std::chrono::nanoseconds PollerCensus::Ran(pid_t tid) const {
 }
 
 absl::StatusOr<std::vector<pid_t>> FindPollers(const std::string& function, pid_t pid, bool waits,
-                                               std::chrono::nanoseconds timeout,
+                                               bool starts, std::chrono::nanoseconds timeout,
                                                Interrupt& interrupt) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  PollerCensus census(pid, waits);
+  const auto begin = std::chrono::steady_clock::now(), deadline = begin + timeout;
+  PollerCensus census(pid, waits), strict(pid, waits, true);
   for (;;) {
     census.Look();
-    if (auto pollers = census.Pollers(); !pollers.empty()) return pollers;
+    if (starts) strict.Look();
+    const bool may_start = starts && std::chrono::steady_clock::now() - begin < timeout / 2;
+    if (auto pollers = (may_start ? strict : census).Pollers(); !pollers.empty()) return pollers;
     if (!ProcessRuns(pid))
       return absl::FailedPreconditionError(
           fmt::format("function {} ended before it polled", function));

@@ -1,6 +1,7 @@
 #include "engine/run/pollers.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -113,21 +114,69 @@ TEST(PollerCensusTest, AThreadThatSpinsLateIsFoundThen) {
   close(start[1]);
 }
 
+// As EAL's start: the kernel maps and clears memory for it.
+void Start(std::chrono::steady_clock::duration time) {
+  constexpr std::size_t kBytes = 64 << 20;
+  for (const auto until = std::chrono::steady_clock::now() + time;
+       std::chrono::steady_clock::now() < until;) {
+    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) _exit(1);
+    munmap(memory, kBytes);
+  }
+}
+
+TEST(PollerCensusTest, WhoStartsAndDoesNotSleepDoesNotPollYet) {
+  const ChildProcess starter([] { Start(60s); }), spinner(Spin);
+  PollerCensus loose(starter.pid()), strict(starter.pid(), false, true);
+  PollerCensus of_spinner(spinner.pid(), false, true);
+  for (int look = 0; look < PollerCensus::kLooksAtStart; ++look) {
+    (void)After(loose, 1);
+    strict.Look();
+    of_spinner.Look();
+    EXPECT_TRUE(look < PollerCensus::kLooksAtStart - 1 ? of_spinner.Pollers().empty()
+                                                       : !of_spinner.Pollers().empty());
+  }
+  EXPECT_FALSE(loose.Pollers().empty()) << "it does not sleep";
+  EXPECT_TRUE(strict.Pollers().empty());
+}
+
+TEST(FindPollersTest, OfOneThatStartsThreadsCountOnceTheyPoll) {
+  Interrupt interrupt;
+  const auto begin = std::chrono::steady_clock::now();
+  const ChildProcess late([] {
+    Start(2s);
+    Spin();
+  });
+  const auto found = FindPollers("fw", late.pid(), false, true, 60s, interrupt);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, std::vector<pid_t>{late.pid()});
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 2s) << "not while it started";
+}
+
+// Its ports may be such that it calls the kernel for each packet.
+TEST(FindPollersTest, OneThatAlwaysCallsTheKernelIsTakenInTheEnd) {
+  Interrupt interrupt;
+  const ChildProcess calls([] { Start(60s); });
+  const auto found = FindPollers("fw", calls.pid(), false, true, 3s, interrupt);
+  ASSERT_TRUE(found.ok()) << found.status();
+}
+
 TEST(FindPollersTest, SaysWhyThereAreNone) {
   Interrupt interrupt;
   const ChildProcess ended([] {}), sleeper;
-  EXPECT_NE(FindPollers("fw", ended.pid(), false, 5s, interrupt)
+  EXPECT_NE(FindPollers("fw", ended.pid(), false, false, 5s, interrupt)
                 .status()
                 .message()
                 .find("function fw ended before it polled"),
             std::string::npos);
-  EXPECT_NE(FindPollers("fw", sleeper.pid(), false, 100ms, interrupt)
+  EXPECT_NE(FindPollers("fw", sleeper.pid(), false, false, 100ms, interrupt)
                 .status()
                 .message()
                 .find("no thread of function fw polls"),
             std::string::npos);
   EXPECT_NE(
-      FindPollers("fw", sleeper.pid(), true, 100ms, interrupt)
+      FindPollers("fw", sleeper.pid(), true, false, 100ms, interrupt)
           .status()
           .message()
           .find("no thread of function fw waits for packets: none wakes up 40 times a second"),

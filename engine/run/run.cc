@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/controller/fair_slice.h"
@@ -11,6 +12,9 @@
 namespace unis {
 
 using std::chrono::nanoseconds;
+
+// How long a stop waits while packets move through chains at wires, whose source nobody can stop.
+constexpr auto kWireMoves = std::chrono::milliseconds(200);
 
 Run::Run(Options options)
     : function_cpus_(std::move(options.function_cpus)),
@@ -124,11 +128,14 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
   const auto pass = turnstile_.EnterLast();
   enum class Then { kEnd, kDrain, kCount, kNothing };
   absl::Status kernel;
+  const nanoseconds timeout(request.timeout_ns());
+  nanoseconds moving = timeout;
   const Then then = state_.Do([&](RunState& state) {
     if (state.released()) return Then::kEnd;
     if (!state.deployed() || state.deployment().chains().empty()) return Then::kNothing;
     state.deployment().Pause(true);
     if (!state.running()) return Then::kCount;
+    if (state.deployment().wired()) moving = std::min<nanoseconds>(timeout, kWireMoves);
     state.set_still(true);
     state.RemoveEnded();
     const Decision kept = state.DecisionFor(v1::POLICY_OTHER, v1::CONTROLLER_UNSPECIFIED);
@@ -139,8 +146,7 @@ absl::StatusOr<v1::Account> Run::Stop(const v1::SettleRequest& request) {
   if (then == Then::kEnd) return Ending();
   v1::Account account;
   if (then != Then::kNothing) {
-    const bool drained =
-        then == Then::kCount || Drain(nanoseconds(request.timeout_ns()), released_);
+    const bool drained = then == Then::kCount || Drain(timeout, moving, released_);
     account =
         state_.Do([&](RunState& state) { return state.AccountAtRest(drained && kernel.ok()); });
   }

@@ -89,8 +89,10 @@ class Run {
   absl::StatusOr<SwitchCost> SwitchCostOn(std::optional<unsigned> cpu, unsigned rounds);
   // OK: slept the whole time.
   absl::Status Sleep(std::chrono::nanoseconds time, const Wanted& wanted);
-  // Lets the kernel run the functions until no packet is under way; the source rests.
-  bool Drain(std::chrono::nanoseconds timeout, Interrupt& interrupt);
+  // Lets the kernel run the functions until no packet is under way; the source rests. False:
+  // packets still move `moving` after the call, or the timeout is over.
+  bool Drain(std::chrono::nanoseconds timeout, std::chrono::nanoseconds moving,
+             Interrupt& interrupt);
   void PutBack();
 
   const std::set<unsigned> function_cpus_;

@@ -2,8 +2,10 @@
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/base/proc.h"
-#include "engine/controller/turns.h"
+#include "engine/base/turns.h"
 #include "engine/run/pollers.h"
 #include "engine/run/run.h"
 #include "engine/run/services.h"
@@ -101,14 +103,23 @@ absl::StatusOr<v1::AttachReply> Run::Attach(const v1::AttachRequest& request) {
 
 absl::StatusOr<std::vector<pid_t>> Run::WaitForPolling(const v1::AttachRequest& request) {
   const std::string& name = request.function();
-  const auto [by_ports, waits] = state_.Do([&](RunState& state) {
+  struct Way {
+    bool by_ports, waits, unseen;
+  };
+  const auto way = state_.Do([&](RunState& state) -> Way {
     const Topology& topology = state.deployment().topology();
     const auto& function = topology.functions[*topology.FindFunction(name)];
-    return std::pair(function.counts(), function.config.waits());
+    const bool unseen = std::ranges::any_of(function.ports, [&](const Topology::Port& port) {
+      return port.rx && !topology.link_of(*port.rx).kind->can_be_read();
+    });
+    return {.by_ports = function.counts(), .waits = function.config.waits(), .unseen = unseen};
   });
-  if (!by_ports) {
+  if (!way.by_ports) {
     if (auto status = WaitForLinks(request); !status.ok()) return status;
-    const auto tids = FindPollers(name, request.pid(), waits, TimeoutOf(request), ending_);
+    // Of such links none is connected here. Who has the plug-in has polled when he is attached.
+    const bool starts = way.unseen && !way.waits && !Turns::Find(request.pid()).ok();
+    const auto tids =
+        FindPollers(name, request.pid(), way.waits, starts, TimeoutOf(request), ending_);
     if (!tids.ok()) return tids;
     // Once more: a client that was turned away at first has made itself new memory since.
     if (auto status = WaitForLinks(request); !status.ok()) return status;
@@ -132,6 +143,10 @@ absl::Status Run::WaitForLinks(const v1::AttachRequest& request) {
   return WaitFor(request, "its links were connected", [&](RunState& state) -> absl::Status {
     const auto found = state.deployment().FindLinks(request);
     if (found.ok()) return found;
+    if (!absl::IsNotFound(found))
+      return absl::Status(found.code(),
+                          fmt::format("function {} has links that cannot be read: {}",
+                                      request.function(), std::string(found.message())));
     return absl::NotFoundError(fmt::format(
         "has links that are not connected; does it use the ports that it is given, with as many "
         "queues as are said? {}",

@@ -46,6 +46,10 @@ absl::StatusOr<v1::EstimateReply> Run::Estimate(const v1::EstimateRequest& reque
       return absl::FailedPreconditionError(
           "nothing is sent through the functions of others: the scheduler measures what a packet "
           "costs them while they run");
+    if (state.deployment().wired())
+      return absl::FailedPreconditionError(
+          "nothing is sent through functions at wires: the scheduler measures what a packet costs "
+          "them while they run");
     before_start = &state;
     return absl::OkStatus();
   });
@@ -188,7 +192,7 @@ absl::StatusOr<v1::TraceReply> Run::Trace(const v1::TraceRequest& request, const
 // Waits until no packet is under way, or until nothing has moved for so long that what is left will
 // stay, say with a function that collects packets, or was dropped by a program over memif: what it
 // has in hand looks the same. True if so: an account taken then is exact.
-bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
+bool Run::Drain(nanoseconds timeout, nanoseconds moving, Interrupt& interrupt) {
   constexpr int kEmptyFor = 2, kStillFor = 250;  // looks
   const auto look = [](RunState& state) {
     const Deployment& deployment = state.deployment();
@@ -200,10 +204,11 @@ bool Run::Drain(nanoseconds timeout, Interrupt& interrupt) {
     return std::pair(Movement(deployment),
                      adds_up && Drained(deployment) && InForeignHands(deployment) == 0);
   };
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto begin = std::chrono::steady_clock::now();
   std::uint64_t last = 0;
-  for (int still = 0; std::chrono::steady_clock::now() < deadline;) {
+  for (int still = 0; std::chrono::steady_clock::now() - begin < timeout;) {
     const auto [moved, empty] = state_.Do(look);
+    if (moved != last && std::chrono::steady_clock::now() - begin > moving) return false;
     still = moved == last ? still + 1 : 0;
     last = moved;
     if (still >= (empty ? kEmptyFor : kStillFor)) return true;
@@ -238,7 +243,8 @@ absl::StatusOr<v1::Account> Run::Settle(const v1::SettleRequest& request) {
     return state.ChangeTo(AllFair(before->controller));
   });
   if (!status.ok()) return status;
-  const bool drained = Drain(nanoseconds(request.timeout_ns()), ending_);
+  const nanoseconds timeout(request.timeout_ns());
+  const bool drained = Drain(timeout, timeout, ending_);
   v1::Account account;
   status = state_.Do([&](RunState& state) {
     account = state.AccountAtRest(drained);

@@ -25,7 +25,8 @@ void FillLink(const Deployment& deployment, LinkIndex link, v1::LinkStats& stats
   const auto& config = deployment.topology().link_of(link).config;
   stats.set_name(config.name());
   stats.set_kind(config.kind());
-  stats.set_packets(deployment.monitor().NumPkts(link));
+  if (deployment.monitor().HasOccupancy(link))
+    stats.set_packets(deployment.monitor().NumPkts(link));
   stats.set_capacity(deployment.monitor().PktCap(link));
 }
 
@@ -76,6 +77,7 @@ void FillEdges(const Deployment& deployment, std::size_t chain, v1::ChainStats& 
 
 void FillChains(const RunView& run, bool latency, v1::Stats& stats) {
   const Deployment& deployment = run.deployment;
+  deployment.CountWires();
   std::vector<LatencyHistogram> histograms;
   if (latency) histograms = deployment.Latencies();
   for (std::size_t i = 0; i < deployment.chains().size(); ++i) {

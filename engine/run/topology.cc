@@ -130,6 +130,7 @@ class Resolver {
       if (link.directions() == 1) continue;
       auto& [first, second] = ends_[link.config.name()];
       if (link.engine_has_end()) ++first;
+      if (link.is_wire()) ++second;
       const bool half = request_.foreign() && first <= 1 && second <= 1;
       if (!half && (first != 1 || second != 1))
         return Wrong(
@@ -152,9 +153,10 @@ class Resolver {
   absl::StatusOr<const Topology::Link*> EngineLink(const std::string& name,
                                                    const std::string& whose) const {
     const auto link = FindLink(name, whose);
-    if (!link.ok() || (*link)->engine_has_end()) return link;
-    return Wrong(fmt::format("{} needs links of which the engine has an end, and {} has none here",
-                             whose, name));
+    const bool wires = request_.traffic().has_wire();
+    if (!link.ok() || (wires ? (*link)->is_wire() : (*link)->engine_has_end())) return link;
+    return Wrong(fmt::format("{} needs links of which {} an end, and {} has none here", whose,
+                             wires ? "those outside have" : "the engine has", name));
   }
 
   absl::Status AddChain(const v1::ChainConfig& config) {
@@ -166,8 +168,8 @@ class Resolver {
     if (branches == (config.hops_size() > 0))
       return Wrong(fmt::format("{} has {}; give it one of both", whose,
                                branches ? "hops and edges" : "neither hops nor edges"));
-    if (request_.foreign() && branches)
-      return Wrong(fmt::format("{} is foreign, so it has hops, and no edges", whose));
+    if ((request_.foreign() || request_.traffic().has_wire()) && branches)
+      return Wrong(fmt::format("{} is foreign or at wires, so it has hops, and no edges", whose));
     if (!branches && config.splits_size() + config.drains_size() > 0)
       return Wrong(fmt::format("{} has splits or drains, which need edges", whose));
     Topology::Chain chain;
@@ -177,8 +179,8 @@ class Resolver {
       if (!ingress.ok()) return ingress.status();
       const auto egress = EngineLink(config.egress(), whose);
       if (!egress.ok()) return egress.status();
-      chain.ingress = (*ingress)->tx(0);
-      chain.egresses = {(*egress)->rx(0)};
+      chain.ingress = (*ingress)->tx((*ingress)->is_wire());  // its end 1 is outside
+      chain.egresses = {(*egress)->rx((*egress)->is_wire())};
     }
     const std::size_t first_split = result_.splits.size();
     if (auto status = branches ? AddEdges(chain, whose) : AddHops(chain, whose); !status.ok())

@@ -26,6 +26,7 @@ struct Topology {
     LinkIndex first = 0;
     LinkIndex directions() const { return kind->directions(); }
     bool engine_has_end() const { return kind->engine_has_end(config); }
+    bool is_wire() const { return kind->is_wire(config); }
     // As one of its ends sees it.
     LinkIndex rx(unsigned end) const { return directions() == 1 ? first : first + end; }
     LinkIndex tx(unsigned end) const { return directions() == 1 ? first : first + 1 - end; }
@@ -72,7 +73,7 @@ struct Topology {
     LinkIndex first, last;
     bool first_shared = false, last_shared = false;
   };
-  // The engine has an end of all these links, but where they are foreign.
+  // The engine has an end of all these links, but where they are foreign or wires.
   struct Chain {
     v1::ChainConfig config;
     LinkIndex ingress = 0;

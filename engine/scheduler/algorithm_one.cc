@@ -73,8 +73,10 @@ std::optional<SwitchReason> AlgorithmOne::LeaveReason(Nanoseconds now) noexcept 
   if (!settings().occupancy) return std::nullopt;
   if (tasks_.needs_ranks()) return LeaveReasonOfLinks(now);
   const TaskState& task = current_task();
+  const IngressState& in = tasks_.In(task).front();
   const double cost = tasks_.CostOf(task);
-  const auto above = static_cast<double>(demand_.AboveMin(tasks_.Packets(tasks_.In(task).front())));
+  const auto above = in.known ? static_cast<double>(demand_.AboveMin(tasks_.Packets(in)))
+                              : std::numeric_limits<double>::max();  // its slice ends its turn
   if (!demand_.OutlastsASwitch(above, cost)) return SwitchReason::kIngressLow;
   const auto room = static_cast<double>(tasks_.Room(tasks_.Out(task).front()));
   if (!demand_.OutlastsASwitch(room, cost)) return SwitchReason::kEgressHigh;
@@ -113,6 +115,8 @@ void AlgorithmOne::Run(Slot next, SwitchReason reason, Nanoseconds now) noexcept
   tasks_[previous].idle_at = now;
   if (!starts && tasks_[previous].IsThread()) left_ = previous;
   slice_ = SliceOf(current_task());
+  if (!tasks_.SeesIngresses(current_task()) && !CountsItsTurns(current_))
+    slice_ = std::min(slice_, kLongestBlindSlice);
   settled_ = yielded ? now : now + switch_latency_.ns();
   slice_end_ = settled_ + slice_;
   if (current_task().IsThread())
@@ -161,13 +165,15 @@ bool AlgorithmOne::IsSettled(Nanoseconds now) noexcept {
   return true;
 }
 
-// Not of threads of one function, because nobody knows which of them takes the packets; not without
-// a measured value to start from; and not where a burst takes long beside a switch, for a task
-// first finishes the burst in which it was interrupted.
+// Not of threads of one function, because nobody knows which of them takes the packets; not where
+// nobody sees packets being taken; not without a measured value to start from; and not where a
+// burst takes long beside a switch, for a task first finishes the burst in which it was
+// interrupted.
 void AlgorithmOne::AwaitFirstPackets(SwitchReason reason, Nanoseconds now) noexcept {
   const double burst = kUsualBurst * tasks_.CostOf(current_task());
   awaits_packets_ = settings().online_cost && !current_task().IsThread() &&
-                    reason != SwitchReason::kStart && reason != SwitchReason::kSelf &&
+                    tasks_.SeesIngresses(current_task()) && reason != SwitchReason::kStart &&
+                    reason != SwitchReason::kSelf &&
                     static_cast<Nanoseconds>(burst) < switch_latency_.first();
   if (awaits_packets_) decided_ = now;
 }

@@ -43,6 +43,8 @@ class AlgorithmOne : public CoreScheduler {
   using Place = RunQueue::Place;
   static constexpr Nanoseconds kLongestFollowedSlice = 20'000'000;
   static constexpr double kLeastShare = 1 / 16.0;  // of an egress, in a slice
+  // Of a task of which nobody knows whether it has packets: others may have some.
+  static constexpr Nanoseconds kLongestBlindSlice = 100'000;
 
   // Lines 4 to 19.
   bool Decide(Nanoseconds now) noexcept override;

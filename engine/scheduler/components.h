@@ -30,7 +30,7 @@ class InterfaceMonitor {
   virtual bool CountsLate(LinkIndex) const noexcept { return false; }
   // No more than one packet comes in a microsecond.
   virtual bool FillsSlowly(LinkIndex) const noexcept { return false; }
-  // False: its occupancy cannot be read, and NumPkts() says 0.
+  // False: its occupancy cannot be read, and NumPkts() says 0. Constant.
   virtual bool HasOccupancy(LinkIndex) const noexcept { return true; }
 };
 
@@ -76,6 +76,8 @@ class YieldingTasks {
   // Puts the line into the order of the tasks; it begins with `first`, which has its turn. Where
   // that turn ends meanwhile, one task may come to another place. False: it could not.
   virtual bool PutInOrder(TaskIndex /*first*/) noexcept { return false; }
+  // Packets that `task` has taken in turns that are over, from whatever link; wraps.
+  virtual std::uint32_t TakenInTurns(TaskIndex) const noexcept { return 0; }
   // Turns that `task` has begun, as CurrentTurn() has seen them.
   virtual std::uint64_t TurnsOf(TaskIndex task) const noexcept = 0;
   // `task` yields when it polls next. No system call.

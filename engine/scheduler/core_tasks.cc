@@ -19,8 +19,7 @@ CoreTasks::CoreTasks(const SchedulerSettings& settings, const TaskSet& set, Core
   }
   needs_ranks_ = std::ranges::any_of(
       tasks_, [](const TaskState& task) { return task.IsThread() || !task.HasOneLinkEach(); });
-  all_occupancies_known_ = std::ranges::all_of(
-      ingresses_, [this](const IngressState& in) { return monitor_.HasOccupancy(in.link); });
+  all_occupancies_known_ = std::ranges::all_of(ingresses_, &IngressState::known);
 }
 
 void CoreTasks::Add(const TaskSet& set, TaskIndex index) {
@@ -47,7 +46,8 @@ void CoreTasks::Add(const TaskSet& set, TaskIndex index) {
     egresses_.push_back({.link = link,
                          .theta_max = theta_max,
                          .filled = filled,
-                         .worth_a_switch = static_cast<double>(theta_max) - settings_.theta_min});
+                         .worth_a_switch = static_cast<double>(theta_max) - settings_.theta_min,
+                         .known = monitor_.HasOccupancy(link)});
   }
   // A quarter of what lies between the thresholds of the links is always worth a switch: a small
   // ring never holds work for longer than the latency compensation.
@@ -61,6 +61,7 @@ void CoreTasks::Add(const TaskSet& set, TaskIndex index) {
     });
     ingresses_.push_back({.link = ingress.link,
                           .reaches = ingress.reaches,
+                          .known = monitor_.HasOccupancy(ingress.link),
                           .worth_a_switch = std::max(0.0, least / 4)});
   }
   for (EgressState& out : added.egress.Of(egresses_))

@@ -2,6 +2,7 @@
 // Every part of a core's scheduler looks at the same object.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +17,7 @@ namespace unis {
 struct IngressState {
   LinkIndex link;
   std::uint64_t reaches;      // as in Ingress
+  bool known;                 // how many packets it holds; else it may hold some at any time
   double worth_a_switch = 0;  // packets that are always worth one
 };
 
@@ -27,6 +29,7 @@ struct EgressState {
   double share = 1;             // packets that leave here for each that the task takes
   bool read_elsewhere = false;  // by a task of another core
   bool read_here = false;       // by a task of this core
+  bool known = true;            // how many packets it holds; else it never counts as full
 };
 
 // A cache line each: what one scheduler writes, no other has in its cache.
@@ -88,16 +91,25 @@ class CoreTasks {
   std::uint32_t Packets(const EgressState& out) const noexcept {
     return monitor_.NumPkts(out.link);
   }
+  // Packets that may wait there: where nobody can look, as if a burst did.
+  std::uint32_t MayWait(const IngressState& in) const noexcept {
+    return in.known ? Packets(in) : kBatch;
+  }
   // Packets until the egress has θmax of them.
   std::int64_t Room(const EgressState& out) const noexcept {
     return std::int64_t{out.theta_max} - monitor_.NumPkts(out.link);
   }
-  // Egresses of the task that packets in front of it may leave by: bit i is egress i.
+  // Egresses of the task that packets in front of it, or those that may be there, may leave by: bit
+  // i is egress i.
   std::uint64_t Loaded(const TaskState& task) const noexcept {
     std::uint64_t loaded = 0;
     for (const IngressState& in : In(task))
-      if (Packets(in) > 0) loaded |= in.reaches;
+      if (MayWait(in) > 0) loaded |= in.reaches;
     return loaded;
+  }
+  // Whether it is known how many packets are in front of the task, by each of its ingresses.
+  bool SeesIngresses(const TaskState& task) const noexcept {
+    return all_occupancies_known_ || std::ranges::all_of(In(task), &IngressState::known);
   }
   // Packets that the task has ever taken; sent; taken and sent. All wrap.
   std::uint16_t TakenBy(const TaskState& task) const noexcept;
@@ -113,7 +125,7 @@ class CoreTasks {
   Slot SlotOf(TaskIndex task) const noexcept;
   // Whether a task has several links on a side, or a function several threads.
   bool needs_ranks() const noexcept { return needs_ranks_; }
-  bool all_occupancies_known() const noexcept { return all_occupancies_known_; }
+  bool all_occupancies_known() const noexcept { return all_occupancies_known_; }  // of ingresses
   const SchedulerSettings& settings() const noexcept { return settings_; }
   const InterfaceMonitor& monitor() const noexcept { return monitor_; }
   CoreIndex core() const noexcept { return core_; }

@@ -17,16 +17,16 @@ Demand::Demand(CoreTasks& tasks, const ThreadGroups& groups)
 bool Demand::IsMeaningful(const TaskState& task, std::uint32_t packets,
                           Nanoseconds now) const noexcept {
   const IngressState& in = tasks_.In(task).front();
-  const EgressState& out = tasks_.Out(task).front();
-  if (HasWaited(task, now)) return tasks_.Room(out) > 0;
+  if (HasWaited(task, now)) return tasks_.Room(tasks_.Out(task).front()) > 0;
   const double cost = tasks_.CostOf(task);
   return IsWorthASwitch(static_cast<double>(AboveMin(packets)), cost, in.worth_a_switch) &&
-         IsWorthASwitch(static_cast<double>(tasks_.Room(out)), cost, out.worth_a_switch);
+         HasRoom(task);
 }
 
 bool Demand::HasMuch(Slot slot, std::uint32_t ingress, double cost_ns) const noexcept {
   const TaskState& task = tasks_[slot];
   const IngressState& in = tasks_.ingresses()[ingress];
+  if (!in.known) return true;
   const bool fed = task.IsThread() && groups_.WaitsToBeFed(slot);
   if (task.IsThread() && !fed && groups_.Inside(ingress) > 0) return true;
   const std::uint32_t packets = fed ? groups_.FedWith(slot) : tasks_.Packets(in);

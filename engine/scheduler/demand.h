@@ -44,7 +44,9 @@ class Demand {
   bool HasMeaningfulWork(Slot slot, Nanoseconds now) noexcept {
     if (!tasks_.settings().occupancy) return true;
     TaskState& task = tasks_[slot];
-    const std::uint32_t packets = tasks_.Packets(tasks_.ingresses()[task.ingress.begin]);
+    const IngressState& in = tasks_.ingresses()[task.ingress.begin];
+    if (!in.known) return HasRoom(task);
+    const std::uint32_t packets = tasks_.Packets(in);
     if (packets > 0) return IsMeaningful(task, packets, now);
     task.idle_at = now;
     return false;
@@ -60,9 +62,10 @@ class Demand {
 
   bool HasPackets(Slot slot) const noexcept { return FirstWaiting(tasks_[slot]).second > 0; }
   bool AnyHasPackets(Slot current) const noexcept;
-  // Packets in front of the ingress (in CoreTasks::ingresses()), or inside the task's function.
+  // Packets that may be in front of the ingress (in CoreTasks::ingresses()), or inside the task's
+  // function.
   std::uint32_t Waiting(const TaskState& task, std::uint32_t ingress) const noexcept {
-    const std::uint32_t packets = tasks_.Packets(tasks_.ingresses()[ingress]);
+    const std::uint32_t packets = tasks_.MayWait(tasks_.ingresses()[ingress]);
     return task.IsThread() ? packets + groups_.Inside(ingress) : packets;
   }
 
@@ -77,6 +80,12 @@ class Demand {
   PathDemand OfPackets(Slot slot, std::uint32_t i, std::uint32_t waiting) const noexcept;
   bool HasWaited(const TaskState& task, Nanoseconds now) const noexcept {
     return max_wait_ > 0 && now - task.idle_at >= max_wait_;
+  }
+  // Behind a task of one link on either side, worth a switch.
+  bool HasRoom(const TaskState& task) const noexcept {
+    const EgressState& out = tasks_.Out(task).front();
+    return IsWorthASwitch(static_cast<double>(tasks_.Room(out)), tasks_.CostOf(task),
+                          out.worth_a_switch);
   }
   bool IsMeaningful(const TaskState& task, std::uint32_t packets, Nanoseconds now) const noexcept;
   bool HasMuch(Slot slot, std::uint32_t ingress, double cost_ns) const noexcept;

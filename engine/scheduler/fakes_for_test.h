@@ -144,6 +144,10 @@ struct FakeController final : ProcessController, YieldingTasks {
     return task < turns.size() ? turns[task] : 0;
   }
   std::vector<std::uint64_t> turns;  // per task
+  std::uint32_t TakenInTurns(TaskIndex task) const noexcept override {
+    return task < taken.size() ? taken[task] : 0;
+  }
+  std::vector<std::uint32_t> taken;  // per task
   void SetBudget(TaskIndex task, std::uint32_t packets) noexcept override {
     budgets.resize(std::max<std::size_t>(budgets.size(), task + 1));
     budgets[task] = packets;

@@ -48,6 +48,7 @@ bool Handover::Start() {
   rings_.Find();
   FindYielding();
   parking_.AllowSingle(all_yield_ && groups_.empty() && tasks_.size() > 1);
+  if (all_yield_ && groups_.empty()) parking_.CountBy(yielding_);
   short_rests_.Start(all_yield_ && groups_.empty() && !grants_);
   for (const TaskState& task : tasks_) yielding_.SetBudget(task.index, BudgetOf(task));
   if (!AlgorithmOne::Start()) return false;
@@ -131,7 +132,10 @@ bool Handover::Decide(Nanoseconds now) noexcept {
   if (!any_yields_) return AlgorithmOne::Decide(now);
   ++decisions_;
   next_decision_ = now + settings().interval;
-  if (parking_.all_parked()) return LookWhileParked(now);
+  if (parking_.all_parked()) {
+    if (parking_.unseen()) next_decision_ = now + kLookAtParked;  // a cache line of each task
+    return LookWhileParked(now);
+  }
   if (short_rests_.active() && LookWhileResting(now)) return false;
   room_waits_.Look(current_, now);
   demand_.set_eager(parking_.eager(now));

@@ -3,8 +3,9 @@
 //
 // The scheduler watches. It asks a task to yield whose egress is full, preempts one that polls no
 // longer, and runs tasks that do not support yielding as Algorithm 1 says, between the turns of the
-// others. Where no task of the core yields, Algorithm 1 alone decides. Threads that poll only rings
-// inside their program may be in line too, if more passes so.
+// others. A task of which nobody knows whether it has packets has its turn like any other, and
+// finds out. Where no task of the core yields, Algorithm 1 alone decides. Threads that poll only
+// rings inside their program may be in line too, if more passes so.
 #pragma once
 
 #include <algorithm>
@@ -40,10 +41,10 @@ class Handover final : public AlgorithmOne {
                    : settings().platform_nap;
   }
   bool may_nap() const noexcept override {
-    return all_yield_ && !grants_ && settings().platform_nap > 0;
+    return all_yield_ && !grants_ && tasks_.all_occupancies_known() && settings().platform_nap > 0;
   }
   Nanoseconds slack() const noexcept override {
-    const bool sleep = short_rests_.active() || parking_.all_parked();
+    const bool sleep = short_rests_.active() || parking_.idle_until() > 0;
     return sleep ? settings().max_delay : may_nap() ? settings().platform_nap : 0;
   }
   std::uint64_t SwitchedIn(TaskIndex task) const noexcept override;

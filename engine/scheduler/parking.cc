@@ -18,6 +18,27 @@ Parking::Parking(const CoreTasks& tasks, const Demand& demand, ProcessController
       controller_(controller),
       patience_(tasks.all_occupancies_known() ? tasks.settings().idle_after : 0) {}
 
+void Parking::CountBy(const YieldingTasks& tasks) noexcept {
+  const SchedulerSettings& settings = tasks_.settings();
+  if (tasks_.all_occupancies_known() || settings.max_delay == 0) return;
+  takers_ = &tasks;
+  patience_ = settings.idle_after;
+}
+
+// As far as anybody sees.
+bool Parking::AnyHasPackets(Slot current) const noexcept {
+  if (!unseen()) return demand_.AnyHasPackets(current);
+  return std::ranges::any_of(tasks_.ingresses(),
+                             [this](const IngressState& in) { return tasks_.Packets(in) > 0; });
+}
+
+std::uint16_t Parking::Moved() const noexcept {
+  std::uint32_t moved = tasks_.MovedByAll();
+  if (unseen())
+    for (const TaskState& task : tasks_) moved += takers_->TakenInTurns(task.index);
+  return static_cast<std::uint16_t>(moved);
+}
+
 bool Parking::CanParkAll() const noexcept {
   return std::ranges::all_of(
       tasks_, [this](const TaskState& task) { return controller_.CanPark(task.index); });
@@ -34,12 +55,12 @@ void Parking::ParkAll() noexcept {
 
 void Parking::LookForIdleCore(Slot current, Nanoseconds now) noexcept {
   if (patience_ == 0) return;
-  if (demand_.AnyHasPackets(current)) {
+  if (AnyHasPackets(current)) {
     idle_since_ = kNotIdle;
     return;
   }
   // Packets that came and were taken between two looks, or were sent without being taken.
-  const std::uint16_t moved = tasks_.MovedByAll();
+  const std::uint16_t moved = Moved();
   if (std::exchange(moved_by_all_, moved) != moved) idle_since_ = kNotIdle;
   if (idle_since_ == kNotIdle) idle_since_ = now;
   if (now - idle_since_ < patience_) return;
@@ -47,21 +68,29 @@ void Parking::LookForIdleCore(Slot current, Nanoseconds now) noexcept {
   if (!CanParkAll()) return;
   ParkAll();
   all_parked_ = true;
-  parked_at_ = parked_since_ = renewed_ = now;
+  parked_at_ = parked_since_ = renewed_ = woken_ = now;
   ++times_;
 }
 
 // A task that sends by the clock looked idle in between, and all were parked in vain.
 bool Parking::LookForPackets(Slot current, Nanoseconds now) noexcept {
-  if (!demand_.AnyHasPackets(current)) {
-    if (now - renewed_ < ProcessController::kRenewParkEvery) return false;
-    renewed_ = now;
-    const std::uint16_t moved = tasks_.MovedByAll();
+  if (!AnyHasPackets(current)) {
+    const bool renew = now - renewed_ >= ProcessController::kRenewParkEvery;
+    const bool wake = unseen() && now - woken_ >= tasks_.settings().max_delay;
+    if (!renew && !unseen()) return false;
+    const std::uint16_t moved = Moved();
     if (std::exchange(moved_by_all_, moved) == moved) {
-      ParkAll();
+      if (wake) {
+        UnparkAll(0);
+        woken_ = now;
+      }
+      if (renew || wake) {
+        ParkAll();  // again, once they have polled
+        renewed_ = now;
+      }
       return false;
     }
-    parked_at_ = now;
+    if (!unseen()) parked_at_ = now;
   }
   parked_before_ = parked(now);
   all_parked_ = false;
@@ -78,7 +107,8 @@ void Parking::UnparkAll(Slot first) noexcept {
 std::optional<TaskIndex> Parking::WhoCannotPark() const noexcept {
   if (tasks_.settings().idle_after == 0) return std::nullopt;
   for (const TaskState& task : tasks_)
-    if (!controller_.CanPark(task.index)) return task.index;
+    if ((!unseen() && !tasks_.SeesIngresses(task)) || !controller_.CanPark(task.index))
+      return task.index;
   return std::nullopt;
 }
 

@@ -2,6 +2,10 @@
 //
 // Either all tasks of a core are parked, or single tasks that yield by themselves while others
 // work: in the line, a task without packets would cost the others a poll and a yield a round.
+//
+// Of links that nobody can look into only a task that polls knows whether they have packets. All
+// tasks of such a core are parked after a while in which none has taken any, and woken for a poll
+// every max_delay. So a packet waits no longer than that, until one of them takes it.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +25,14 @@ class Parking {
   // The whole core.
 
   bool all_parked() const noexcept { return all_parked_; }
-  // All are parked until then, if no packet comes; 0: they are not.
+  // All are parked until then, if no packet comes; 0: they are not, or may have some already.
   Nanoseconds idle_until() const noexcept {
-    return all_parked_ ? renewed_ + ProcessController::kRenewParkEvery : 0;
+    return all_parked_ && !unseen() ? renewed_ + ProcessController::kRenewParkEvery : 0;
   }
+  // Before the first task runs: where links cannot be looked into, the tasks themselves, all of
+  // which yield, say what they have taken.
+  void CountBy(const YieldingTasks& tasks) noexcept;
+  bool unseen() const noexcept { return takers_ != nullptr; }
   std::uint64_t times() const noexcept { return times_; }  // that all were parked
   // For how long, together.
   Nanoseconds parked(Nanoseconds now) const noexcept {
@@ -43,7 +51,8 @@ class Parking {
   bool CanParkAll() const noexcept;
   // Also renews. `all_parked` stays as it is, and no task counts as parked alone any longer.
   void ParkAll() noexcept;
-  // The first task that cannot be parked, so that the core spins; none where parking is off.
+  // The first task that cannot be parked, or of which nobody knows whether it has packets, so that
+  // the core spins; none where parking is off.
   std::optional<TaskIndex> WhoCannotPark() const noexcept;
 
   // Single tasks.
@@ -66,12 +75,15 @@ class Parking {
     Nanoseconds patience = 0;      // it is parked after so long without packets
   };
 
+  bool AnyHasPackets(Slot current) const noexcept;
+  std::uint16_t Moved() const noexcept;
   Nanoseconds PatienceAfter(Nanoseconds parked, Nanoseconds patience) const noexcept;
   void Unpark(Slot slot, Nanoseconds parked, Nanoseconds now) noexcept;
 
   const CoreTasks& tasks_;
   const Demand& demand_;
   ProcessController& controller_;
+  const YieldingTasks* takers_ = nullptr;  // null: all ingresses are seen, or no task is parked
 
   bool all_parked_ = false;
   Nanoseconds eager_until_ = 0;
@@ -80,7 +92,7 @@ class Parking {
   std::uint16_t moved_by_all_ = 0;
   Nanoseconds parked_at_ = 0;  // or they were seen to move packets nevertheless
   Nanoseconds parked_since_ = 0, parked_before_ = 0;
-  Nanoseconds renewed_ = 0;
+  Nanoseconds renewed_ = 0, woken_ = 0;
   std::uint64_t times_ = 0;
 
   std::vector<Single> singles_;  // per task; empty: none is parked alone

@@ -27,10 +27,15 @@ std::optional<SwitchReason> AlgorithmOne::LeaveReasonOfLinks(Nanoseconds now) no
   bool works = false;
   Nanoseconds some_work_until = now;
   for (const IngressState& in : tasks_.In(task)) {
-    const std::uint32_t packets = tasks_.Packets(in);
+    const std::uint32_t packets = tasks_.MayWait(in);
     const std::uint64_t leaves_by = in.reaches & used;
     if ((leaves_by & full) != 0) {
       if (packets > 0) return SwitchReason::kEgressHigh;
+      continue;
+    }
+    if (!in.known) {  // until the slice is over
+      works = true;
+      some_work_until = std::max(some_work_until, slice_end_ - compensation);
       continue;
     }
     const auto above = static_cast<double>(demand_.AboveMin(packets));

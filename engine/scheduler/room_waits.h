@@ -30,6 +30,7 @@ class RoomWaits {
       if (slot != current && LacksRoom(tasks_[slot])) waited_[slot] += since;
   }
   bool LacksRoom(const TaskState& task) const noexcept {
+    if (!tasks_.SeesIngresses(task)) return false;  // nobody knows whether it has packets
     const auto out = tasks_.Out(task);
     bool lacks = false;
     ForEachBit(tasks_.Loaded(task),

@@ -24,8 +24,8 @@ Shares::Shares(CoreTasks& tasks) : tasks_(tasks) {
     samples_.push_back({.last = tasks.monitor().Sent(out.link)});
 }
 
-// What was sent while the egress was nearly full says how much fits, not how much goes there. A
-// monitor that cannot count says that nothing was sent by any egress.
+// What was sent while the egress was nearly full says how much fits, not how much goes there. Of an
+// egress that cannot be read nobody counts what was sent.
 void Shares::LookAt(TaskState& task) noexcept {
   const auto out = task.egress.Of(tasks_.egresses());
   const auto samples = task.egress.Of(samples_);
@@ -47,7 +47,7 @@ void Shares::LookAt(TaskState& task) noexcept {
   }
   for (std::size_t j = 0; j < out.size(); ++j) {
     const std::uint32_t room = tasks_.monitor().PktCap(out[j].link) - tasks_.Packets(out[j]);
-    const bool learns = samples[j].taken >= kSample && room >= kBatch && sent > 0;
+    const bool learns = out[j].known && samples[j].taken >= kSample && room >= kBatch && sent > 0;
     if (learns) {
       const double ratio = static_cast<double>(samples[j].sent) / samples[j].taken;
       out[j].share = (out[j].share + std::min(1.0, ratio)) / 2;

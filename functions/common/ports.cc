@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <iterator>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -90,6 +93,23 @@ Result<std::vector<Direction>> ChoosePorts(const PortNames& names) {
   return directions;
 }
 
+std::string_view ArgumentsOf(const PortPlan& port) {
+  const rte_devargs* arguments = rte_dev_devargs(port.info.device);
+  return arguments == nullptr ? "" : arguments->args;
+}
+
+// How long net_virtio_user's queues are; it uses no more of them than it is asked for. 0: of
+// another driver.
+std::uint16_t VirtioDescriptors(const PortPlan& port) {
+  constexpr std::string_view kSize = "queue_size=";
+  const std::string_view words = ArgumentsOf(port);
+  const std::size_t at = words.find(kSize);
+  if (std::string_view(port.info.driver_name) != "net_virtio_user" || at == words.npos) return 0;
+  std::uint16_t size = 0;
+  std::from_chars(words.data() + at + kSize.size(), words.data() + words.size(), size);
+  return size;
+}
+
 bool IsAfXdp(const PortPlan& port) {
   return std::string_view(port.info.driver_name) == "net_af_xdp";
 }
@@ -106,6 +126,8 @@ Failure Configure(PortPlan& port) {
     return PortError(port, "cannot be configured with one queue each way", status);
   }
   if (IsAfXdp(port)) port.rx_descriptors = kAfXdpDescriptors;
+  if (const std::uint16_t size = VirtioDescriptors(port); size > 0)
+    port.rx_descriptors = port.tx_descriptors = size;
   const int status =
       rte_eth_dev_adjust_nb_rx_tx_desc(port.id, &port.rx_descriptors, &port.tx_descriptors);
   if (status != 0) return PortError(port, "cannot be given descriptors", status);
@@ -119,9 +141,7 @@ int NumaSocket(const PortPlan& port) {
 
 bool IsMemifClient(const PortPlan& port) {
   if (std::string_view(port.info.driver_name) != "net_memif") return false;
-  const rte_devargs* arguments = rte_dev_devargs(port.info.device);
-  const std::string_view words = arguments == nullptr ? "" : arguments->args;
-  return words.find("role=server") == std::string_view::npos;
+  return ArgumentsOf(port).find("role=server") == std::string_view::npos;
 }
 
 using Deadline = std::chrono::steady_clock::time_point;
@@ -145,7 +165,7 @@ Failure SetUpQueues(const PortPlan& port, rte_mempool* pool) {
   return std::nullopt;
 }
 
-Failure Start(const PortPlan& port, Deadline deadline) {
+Failure Start(const PortPlan& port, bool addressed, Deadline deadline) {
   int status = rte_eth_dev_start(port.id);
   const bool client = IsMemifClient(port);
   while (status != 0 && client && WaitForPeers(deadline)) status = rte_eth_dev_start(port.id);
@@ -153,6 +173,7 @@ Failure Start(const PortPlan& port, Deadline deadline) {
     return PortError(port, client ? "no server listens at its socket" : "cannot be started",
                      status);
   }
+  if (addressed) return std::nullopt;
   // A function forwards what is not addressed to it. Virtual ports know no other mode and say so.
   status = rte_eth_promiscuous_enable(port.id);
   if (status != 0 && status != -ENOTSUP) return PortError(port, "promiscuous mode", status);
@@ -196,13 +217,30 @@ Result<PortNames> ParsePortNames(std::string_view value) {
   return PortNames{std::string(in), std::string(out)};
 }
 
+Result<NextHops> ParseNextHops(std::string_view value) {
+  NextHops next_hops;
+  for (const std::string_view word : Split(value, ',')) {
+    if (word == "-") {
+      next_hops.emplace_back();
+      continue;
+    }
+    const auto mac = ParseMac(word, "value of --next-hop");
+    if (!mac) return mac.error();
+    if ((mac->bytes.front() & 1) != 0) {
+      return Error{fmt::format("bad value of --next-hop '{}': is an address of many", word)};
+    }
+    next_hops.push_back(*mac);
+  }
+  return next_hops;
+}
+
 std::string UniqueName(std::string_view what) { return fmt::format("{}_{}", what, getpid()); }
 
 void Ports::FreeIfWhole::operator()(rte_mempool* pool) const {
   if (rte_mempool_full(pool)) rte_mempool_free(pool);
 }
 
-Result<Ports> Ports::Open(const PortNames& names) {
+Result<Ports> Ports::Open(const PortNames& names, const NextHops& next_hops) {
   const auto chosen = ChoosePorts(names);
   if (!chosen) return chosen.error();
   Ports ports(*chosen);
@@ -231,10 +269,35 @@ Result<Ports> Ports::Open(const PortNames& names) {
   const Deadline deadline = std::chrono::steady_clock::now() + kPeerTimeout;
   for (const PortPlan& plan : plans) {
     if (Failure failure = SetUpQueues(plan, ports.pool_.get())) return *failure;
-    if (Failure failure = Start(plan, deadline)) return *failure;
+    if (Failure failure = Start(plan, !next_hops.empty(), deadline)) return *failure;
   }
+  if (Failure failure = ports.Address(next_hops)) return *failure;
   WaitForLinks(plans, deadline);
   return ports;
+}
+
+Failure Ports::Address(const NextHops& next_hops) {
+  if (next_hops.empty()) return std::nullopt;
+  std::set<std::uint16_t> leave_by;
+  for (const Direction& direction : directions_) leave_by.insert(direction.out);
+  if (next_hops.size() != 1 && next_hops.size() != leave_by.size()) {
+    return Error{fmt::format(
+        "--next-hop has {} addresses, and packets leave by {} ports; give one for all, or one for "
+        "each",
+        next_hops.size(), leave_by.size())};
+  }
+  for (Direction& direction : directions_) {
+    const auto at = std::distance(leave_by.begin(), leave_by.find(direction.out));
+    const auto& next = next_hops[next_hops.size() == 1 ? 0 : static_cast<std::size_t>(at)];
+    if (!next) continue;
+    rte_ether_addr own = {};
+    if (const int status = rte_eth_macaddr_get(direction.out, &own); status != 0) {
+      return PortError({direction.out, PortName(direction.out)}, "has no MAC address", status);
+    }
+    auto& addresses = direction.addresses.emplace();
+    std::ranges::copy(own.addr_bytes, std::ranges::copy(next->bytes, addresses.begin()).out);
+  }
+  return std::nullopt;
 }
 
 Ports::~Ports() {

@@ -3,14 +3,17 @@
 
 #include <rte_mempool.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "functions/common/result.h"
+#include "functions/common/text.h"
 
 namespace unis::functions {
 
@@ -23,10 +26,18 @@ struct PortNames {
 Result<PortNames> ParsePortNames(std::string_view value);
 std::string PortName(std::uint16_t id);
 
+// Whom packets are sent to: one address for all ports that they leave by, or one for each in the
+// order of the ports; frames of a port without one keep their addresses, and so do all of an empty
+// list.
+using NextHops = std::vector<std::optional<MacAddress>>;
+Result<NextHops> ParseNextHops(std::string_view value);
+
 // Packets come in at one port and go out at another or the same.
 struct Direction {
   std::uint16_t in;
   std::uint16_t out;
+  // Destination and source of every frame that leaves, as a frame has them; absent: as they are.
+  std::optional<std::array<std::uint8_t, 12>> addresses = {};
 };
 
 // Started ports, one queue each way. Stops and closes them, and gives back the packet memory.
@@ -36,7 +47,8 @@ class Ports {
   // only port; an even number are paired, 0 with 1 and 2 with 3, and forwarded both ways.
   // Waits up to 10 s for peers: a memif's client cannot start before its server listens, and links
   // may come up late. Those that stay down are polled nevertheless.
-  static Result<Ports> Open(const PortNames& names);
+  // With next hops a port takes in only what is addressed to it.
+  static Result<Ports> Open(const PortNames& names, const NextHops& next_hops);
   ~Ports();
   Ports(Ports&&) = default;
   Ports& operator=(Ports&&) = delete;
@@ -49,6 +61,7 @@ class Ports {
     void operator()(rte_mempool* pool) const;
   };
   explicit Ports(std::vector<Direction> directions) : directions_(std::move(directions)) {}
+  Failure Address(const NextHops& next_hops);
 
   std::vector<Direction> directions_;
   std::unique_ptr<rte_mempool, FreeIfWhole> pool_;

@@ -23,6 +23,17 @@ void AddRunOptions(OptionTable& table, RunOptions& options) {
               options.ports = *names;
               return Failure();
             });
+  table.Add("--next-hop", "MAC[,MAC...]",
+            "send every packet to this MAC address, from that of the port by which it leaves, as\n"
+            "a NIC's own switch needs it: one for all such ports, or one for each in their order,\n"
+            "with - for one whose frames stay as they are. Ports then take in only what is sent\n"
+            "to them. Default: frames keep the addresses that the function gives them.",
+            [&options](std::string_view value) {
+              const auto next_hops = ParseNextHops(value);
+              if (!next_hops) return Failure(next_hops.error());
+              options.next_hops = *next_hops;
+              return Failure();
+            });
   table.AddNumber(
       "--yield-every", "K",
       "co-operate: give up the CPU (sched_yield) after K bursts, and at once when there\n"
@@ -95,7 +106,7 @@ bool Program::StartEal() {
 }
 
 bool Program::OpenPorts() {
-  Result<Ports> opened = Ports::Open(options_.ports);
+  Result<Ports> opened = Ports::Open(options_.ports, options_.next_hops);
   if (!opened) return Fail(opened.error());
   ports_.emplace(std::move(*opened));
   return true;

@@ -15,8 +15,10 @@
 #include <rte_ethdev.h>
 #include <sched.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,7 @@ inline constexpr int kExitBadInput = 2;
 
 struct RunOptions {
   PortNames ports;
+  NextHops next_hops;
   std::uint32_t yield_every = 0;   // bursts; 0: never
   std::uint64_t exit_idle_ms = 0;  // 0: never
 };
@@ -99,6 +102,15 @@ class IdleExit {
   std::uint64_t since_ = 0;  // TSC at the first of the empty polls; 0: the last one was not empty
 };
 
+// Nobody else has the bytes of the packets.
+inline void Address(rte_mbuf* const* packets, std::uint16_t count,
+                    const std::array<std::uint8_t, 12>& addresses) {
+  for (std::uint16_t i = 0; i < count; ++i) {
+    if (packets[i]->data_len < addresses.size()) continue;
+    std::memcpy(rte_pktmbuf_mtod(packets[i], void*), addresses.data(), addresses.size());
+  }
+}
+
 // One burst in one direction. How many packets it received.
 template <class Function>
 std::uint16_t Forward(Function& function, const Direction& direction, DirectionCounters& counters) {
@@ -111,6 +123,7 @@ std::uint16_t Forward(Function& function, const Direction& direction, DirectionC
   const std::uint16_t kept = function.Process(packets, received, drops);
   if (drops.count > 0) rte_pktmbuf_free_bulk(drops.packets, drops.count);
   counters.dropped_by_function += drops.count;
+  if (direction.addresses) Address(packets, kept, *direction.addresses);
 
   const std::uint16_t sent = kept == 0 ? 0 : rte_eth_tx_burst(direction.out, 0, packets, kept);
   counters.tx_packets += sent;

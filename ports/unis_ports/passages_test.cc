@@ -23,7 +23,8 @@
 #include "engine/base/eal_for_test.h"
 #include "engine/base/eventually_for_test.h"
 #include "engine/base/private_copy_for_test.h"
-#include "engine/controller/turns.h"
+#include "engine/base/turns.h"
+#include "ports/unis_ports/open_port_for_test.h"
 #include "ports/unis_ports/passages_for_test.h"
 
 namespace unis {
@@ -69,16 +70,7 @@ class PassagesTest : public testing::Test {
 
   std::uint16_t Open() const {
     static int ports = 0;
-    const std::string name = "net_ring" + std::to_string(ports++);
-    EXPECT_EQ(rte_dev_probe(name.c_str()), 0);
-    std::uint16_t port = 0;
-    EXPECT_EQ(rte_eth_dev_get_port_by_name(name.c_str(), &port), 0);
-    const rte_eth_conf conf{};
-    EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf), 0);
-    EXPECT_EQ(rte_eth_rx_queue_setup(port, 0, 128, 0, nullptr, pool_), 0);
-    EXPECT_EQ(rte_eth_tx_queue_setup(port, 0, 128, 0, nullptr), 0);
-    EXPECT_EQ(rte_eth_dev_start(port), 0);
-    return port;
+    return OpenPort("net_ring" + std::to_string(ports++), "", pool_);
   }
   rte_mbuf* Packet(std::uint64_t stamp) const {
     rte_mbuf* const packet = rte_pktmbuf_alloc(pool_);

@@ -12,10 +12,12 @@
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "next_hops.h"
 #include "passages.h"
 #include "port_ops.h"
 #include "shared_file.h"
@@ -51,7 +53,42 @@ struct turn {
 
 static struct unis_turns *turns;
 static struct taken_port ports[RTE_MAX_ETHPORTS];
+static uint64_t counted; /* a bit for each port */
 static __thread struct turn self;
+
+static inline int is_counted(uint16_t port) { return unlikely(counted >> port & 1); }
+
+/* Of one writer: a counted port has one queue each way, and DPDK lets one thread at a time use it.
+ */
+static void count_add(uint64_t *count, uint64_t more) {
+  __atomic_store_n(count, *count + more, __ATOMIC_RELEASE);
+}
+
+static inline uint16_t port_receive(uint16_t port, void *queue, struct rte_mbuf **bufs,
+                                    uint16_t nb_bufs) {
+  uint16_t n = passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
+
+  if (is_counted(port) && n > 0) count_add(&turns->ports[port].received, n);
+  return n;
+}
+
+static uint64_t bytes_of(struct rte_mbuf **bufs, uint16_t n) {
+  uint64_t bytes = 0;
+
+  while (n > 0) bytes += bufs[--n]->pkt_len;
+  return bytes;
+}
+
+/* What the driver took may be freed already; the rest is still the program's. */
+static uint16_t send_counted(uint16_t port, void *queue, struct rte_mbuf **bufs, uint16_t nb_bufs) {
+  uint64_t bytes = bytes_of(bufs, nb_bufs);
+  uint16_t n = passages_send(port, ports[port].send, queue, bufs, nb_bufs);
+
+  bytes -= bytes_of(bufs + n, nb_bufs - n);
+  count_add(&turns->ports[port].sent_bytes, bytes);
+  count_add(&turns->ports[port].sent, n);
+  return n;
+}
 
 static void turn_begin(struct unis_turn *shm) {
   uint32_t next = shm->began + 1;
@@ -80,6 +117,8 @@ static void turn_find_place(struct turn *turn) {
 static void turn_end(struct turn *turn) {
   struct unis_turn *shm = turn->shm;
 
+  /* Before the turn is over, for who sees that. */
+  if (turn->taken > 0) __atomic_store_n(&shm->taken, shm->taken + turn->taken, __ATOMIC_RELAXED);
   turn->taken = 0;
   turn->empty = NULL;
   turn->empty_polls = 0;
@@ -149,11 +188,9 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
     turn->only = queue;
   }
   if (unlikely(!turn->asked)) turn_find_place(turn);
-  if (unlikely(turn->shm == NULL))
-    return passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
+  if (unlikely(turn->shm == NULL)) return port_receive(port, queue, bufs, nb_bufs);
   rest = __atomic_load_n(&turn->shm->rest, __ATOMIC_RELAXED);
-  if (quota == 0 && likely(rest == 0))
-    return passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
+  if (quota == 0 && likely(rest == 0)) return port_receive(port, queue, bufs, nb_bufs);
   /* Here what was received last has been worked on and sent. */
   if (quota > 0 &&
       (turn->taken >= quota ||
@@ -164,7 +201,7 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
     return 0;
   }
   if (rest != 0 && rest != turn->stale && turn_is_drained(turn, queue)) turn_rest(turn, rest);
-  n = passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
+  n = port_receive(port, queue, bufs, nb_bufs);
   if (n == nb_bufs)
     turn->short_of = NULL;
   else if (turn->short_of == NULL)
@@ -186,6 +223,8 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
 
 static inline uint16_t turns_tx(uint16_t port, void *queue, struct rte_mbuf **bufs,
                                 uint16_t nb_bufs) {
+  nb_bufs = next_hops_write(port, bufs, nb_bufs);
+  if (is_counted(port)) return send_counted(port, queue, bufs, nb_bufs);
   return passages_send(port, ports[port].send, queue, bufs, nb_bufs);
 }
 
@@ -229,6 +268,7 @@ static int port_start(struct rte_eth_dev *dev) {
   int err = ports[dev->data->port_id].start(dev);
 
   if (err == 0) port_wrap(dev);
+  next_hops_tell_missing(); /* programs start ports once all are there */
   return err;
 }
 
@@ -249,11 +289,24 @@ void turns_take_port(uint16_t port) {
   }
 }
 
+static void read_counted(const char *numbers) {
+  char *end;
+
+  while (numbers != NULL && *numbers != 0) {
+    unsigned long port = strtoul(numbers, &end, 10);
+
+    if (end == numbers) return;
+    if (port < UNIS_TURNS_PORTS) counted |= UINT64_C(1) << port;
+    numbers = *end == ',' ? end + 1 : end;
+  }
+}
+
 int turns_create(void) {
   void *memory = NULL;
   int fd = unis_shared_file(UNIS_TURNS_FILE, sizeof(struct unis_turns), &memory);
 
   if (fd < 0) return fd;
+  read_counted(getenv(UNIS_COUNTED_VARIABLE));
   turns = memory;
   turns->version = UNIS_TURNS_VERSION;
   return 0; /* the descriptor stays open: by it the engine finds the file */

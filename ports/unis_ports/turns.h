@@ -7,7 +7,11 @@
 
 #include <stdint.h>
 
-/* Once, before any port is there. 0, or a negative error number: then nothing is ever passed on. */
+/* Numbers of the ports whose packets are counted, with commas. They have one queue each way. */
+#define UNIS_COUNTED_VARIABLE "UNIS_COUNTED"
+
+/* Once, before any port is there. 0, or a negative error number: then nothing is ever passed on,
+ * and nothing counted. */
 int turns_create(void);
 
 /* A port is there, perhaps started: from now on, and from each of its starts on, its bursts are

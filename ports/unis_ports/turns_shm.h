@@ -16,7 +16,7 @@
  * A word that was not renewed is of an engine that is gone, and no longer holds.
  *
  * Each field is loaded and stored whole. The engine believes none of it: it chooses no more by it
- * than whom to expect on the CPU.
+ * than whom to expect on the CPU, and counts by it what came from outside and what went there.
  */
 #ifndef UNIS_TURNS_SHM_H
 #define UNIS_TURNS_SHM_H
@@ -24,8 +24,9 @@
 #include <stdint.h>
 
 #define UNIS_TURNS_FILE "unis_turns" /* name of the memfd */
-#define UNIS_TURNS_VERSION 3
+#define UNIS_TURNS_VERSION 4
 #define UNIS_TURNS_THREADS 32
+#define UNIS_TURNS_PORTS 32
 /* A grant: its number, which is another than that of the one before, and packets. */
 #define UNIS_GRANT_MOST 0xfffffu /* packets */
 #define UNIS_GRANTS 0xfffu       /* numbers, from 1 on */
@@ -36,10 +37,10 @@
 /* A thread that polls, in two cache lines of one writer each. */
 struct unis_turn {
   /* Written by the thread. In a turn: began != passed. */
-  int32_t tid;     /* 0: nobody's yet */
-  uint32_t began;  /* turns begun; wraps */
-  uint32_t passed; /* `began` of the last turn that was passed on */
-  uint32_t unused;
+  int32_t tid;           /* 0: nobody's yet */
+  uint32_t began;        /* turns begun; wraps */
+  uint32_t passed;       /* `began` of the last turn that was passed on */
+  uint32_t taken;        /* packets, in all turns that are over; wraps */
   uint64_t began_at;     /* when the last turn began (TSC) */
   uint64_t began_before; /* and the one before; written first */
   uint32_t unused_too[8];
@@ -50,11 +51,21 @@ struct unis_turn {
   uint32_t unused_either[13];
 };
 
+/* What went through a port that the program is to count (UNIS_COUNTED), by its number. */
+struct unis_port_count {
+  uint64_t received; /* packets; written by who receives */
+  uint64_t unused[7];
+  uint64_t sent; /* packets that the driver took; written by who sends */
+  uint64_t sent_bytes;
+  uint64_t unused_too[6];
+};
+
 struct unis_turns {
   uint32_t version;
   uint32_t quota; /* packets that a turn may take; written by the engine */
   uint32_t unused[14];
   struct unis_turn threads[UNIS_TURNS_THREADS];
+  struct unis_port_count ports[UNIS_TURNS_PORTS];
 };
 
 #endif

@@ -11,21 +11,28 @@
 #include <bus_driver.h>
 #include <errno.h>
 #include <ethdev_driver.h>
+#include <rte_common.h>
 #include <rte_ethdev.h>
 #include <rte_log.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "modes.h"
+#include "next_hops.h"
 #include "offloads.h"
 #include "passages.h"
+#include "pools.h"
 #include "turns.h"
 
 RTE_LOG_REGISTER_DEFAULT(unis_ports_logtype, NOTICE);
 
 static void take_port(uint16_t port) {
   turns_take_port(port);
+  if (next_hops_take_port(port) != 0)
+    rte_exit(EXIT_FAILURE, "unis_ports: port %u cannot have a next hop: too many ports\n", port);
   offloads_take_port(port);
   modes_take_port(port);
+  pools_take_port(port);
 }
 
 static int on_new_port(uint16_t port, enum rte_eth_event_type event __rte_unused,
@@ -38,6 +45,8 @@ static int bus_scan(void) { return 0; }
 
 static int bus_probe(void) {
   int err = turns_create();
+  const int no_turns = err;
+  const char *hops = getenv(UNIS_NEXT_HOPS_VARIABLE);
   uint16_t port;
 
   if (err != 0) /* the program can do without */
@@ -50,6 +59,12 @@ static int bus_probe(void) {
   if (offloads_read() != 0)
     rte_log(RTE_LOG_ERR, unis_ports_logtype,
             "unis_ports: " UNIS_OFFLOADS_VARIABLE " has a name that is not known\n");
+  /* Without them packets would go round for ever. EAL goes on if a bus cannot be probed. */
+  if (next_hops_read() != 0)
+    rte_exit(EXIT_FAILURE,
+             "unis_ports: " UNIS_NEXT_HOPS_VARIABLE " has an entry that is not DEVICE=MAC\n");
+  if (no_turns != 0 && hops != NULL && *hops != 0) /* then bursts stay the drivers' */
+    rte_exit(EXIT_FAILURE, "unis_ports: cannot write next hops without the file of the turns\n");
   /* Ports of buses that were probed before. */
   RTE_ETH_FOREACH_DEV(port)
   take_port(port);

@@ -1,10 +1,12 @@
 // The plug-in as a program meets it: given to EAL by -d, between the program and the ports that it
 // opens, here those of net_null.
+#include <ethdev_driver.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <linux/futex.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
+#include <rte_ether.h>
 #include <rte_mbuf.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,84 +21,12 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/eal_for_test.h"
 #include "engine/base/eventually_for_test.h"
-#include "engine/base/private_copy_for_test.h"
-#include "engine/controller/turns.h"
+#include "engine/base/turns.h"
+#include "ports/unis_ports/unis_ports_for_test.h"
 
 namespace unis {
 namespace {
-
-constexpr std::uint16_t kBurst = 32;
-
-class UnisPortsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    UNIS_NEED_ROOT();
-    const char* plugin = std::getenv("UNIS_PORTS");
-    ASSERT_NE(plugin, nullptr) << "UNIS_PORTS must name librte_unis_ports.so; run `meson test`";
-    static const PrivateCopy copy(plugin);
-    ASSERT_TRUE(StartTestEal({"-d", copy.path()}));
-    auto found = Turns::Find(getpid());
-    ASSERT_TRUE(found.ok()) << found.status();
-    turns_ = *std::move(found);
-    static rte_mempool* const pool =
-        rte_pktmbuf_pool_create("pool", 511, 0, 0, 2176, SOCKET_ID_ANY);
-    ASSERT_NE(pool, nullptr);
-    pool_ = pool;
-  }
-  void TearDown() override {
-    if (turns_) turns_->SetBudget(0);
-    std::uint16_t port;
-    RTE_ETH_FOREACH_DEV(port) {
-      rte_eth_dev_info info{};
-      ASSERT_EQ(rte_eth_dev_info_get(port, &info), 0);
-      rte_eth_dev_stop(port);
-      EXPECT_EQ(rte_dev_remove(info.device), 0);
-    }
-  }
-
-  // As any program opens a port: one that always has packets, or never.
-  std::uint16_t Open(const std::string& name, bool full) const {
-    return Open(name, full ? ",size=64" : ",no-rx=1");
-  }
-  std::uint16_t Open(const std::string& name, const char* arguments) const {
-    EXPECT_EQ(rte_dev_probe((name + arguments).c_str()), 0);
-    std::uint16_t port = 0;
-    EXPECT_EQ(rte_eth_dev_get_port_by_name(name.c_str(), &port), 0);
-    const rte_eth_conf conf{};
-    EXPECT_EQ(rte_eth_dev_configure(port, 1, 1, &conf), 0);
-    EXPECT_EQ(rte_eth_rx_queue_setup(port, 0, 128, 0, nullptr, pool_), 0);
-    EXPECT_EQ(rte_eth_tx_queue_setup(port, 0, 128, 0, nullptr), 0);
-    EXPECT_EQ(rte_eth_dev_start(port), 0);
-    return port;
-  }
-  static std::uint16_t Poll(std::uint16_t port) {
-    std::array<rte_mbuf*, kBurst> packets{};
-    const std::uint16_t n = rte_eth_rx_burst(port, 0, packets.data(), kBurst);
-    rte_pktmbuf_free_bulk(packets.data(), n);
-    return n;
-  }
-  // Turns that this thread has passed on.
-  std::uint32_t Turns_() const { return turns_->Of(gettid())->began - first_; }
-  void Begin(std::uint32_t quota) {
-    turns_->SetBudget(quota);
-    first_ = turns_->Of(gettid())->began;
-  }
-
-  // As the engine says it.
-  static void Store(std::uint32_t& word, std::uint32_t value) {
-    __atomic_store_n(&word, value, __ATOMIC_RELEASE);
-  }
-  static std::uint32_t Load(const std::uint32_t& word) {
-    return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
-  }
-  static bool Sleeps(const unis_turn& turn) { return Load(turn.passed) == Load(turn.began); }
-
-  std::shared_ptr<Turns> turns_;
-  rte_mempool* pool_ = nullptr;
-  std::uint32_t first_ = 0;
-};
 
 TEST_F(UnisPortsTest, WithoutAQuotaNothingIsPassedOn) {
   const std::uint16_t full = Open("net_null0", true);
@@ -269,6 +199,52 @@ TEST_F(UnisPortsTest, LongFramesAreTakenIfTheyAreAskedFor) {
   EXPECT_EQ(rte_eth_dev_close(port), 0);
 }
 
+// The pool of a program: from what it gives first one sees whether it is a LIFO.
+bool GivesTheLast(const char* name) {
+  rte_mempool* const pool = rte_pktmbuf_pool_create(name, 511, 0, 0, 2176, SOCKET_ID_ANY);
+  if (pool == nullptr) return false;
+  std::array<rte_mbuf*, 2> packets{};
+  EXPECT_EQ(rte_pktmbuf_alloc_bulk(pool, packets.data(), 2), 0);
+  rte_pktmbuf_free(packets[0]);
+  rte_mbuf* const next = rte_pktmbuf_alloc(pool);
+  const bool last = next == packets[0];
+  rte_pktmbuf_free(next);
+  rte_pktmbuf_free(packets[1]);
+  rte_mempool_free(pool);
+  return last;
+}
+
+TEST_F(UnisPortsTest, APoolIsALifoWherePortsKeepItsBuffers) {
+  const auto add = [](const char* name) {
+    rte_eth_dev* const port = rte_eth_dev_allocate(name);
+    ASSERT_NE(port, nullptr) << name;
+    rte_eth_dev_probing_finish(port);
+    EXPECT_EQ(rte_eth_dev_release_port(port), 0);
+  };
+  add("net_memif7");
+  EXPECT_FALSE(GivesTheLast("before"));
+  add("net_virtio_user7");
+  EXPECT_TRUE(GivesTheLast("after"));
+}
+
+// Which is known once a process starts: a port whose packets are counted, and one beside it.
+TEST_F(UnisPortsTest, PacketsOfAPortAreCountedIfTheyAreAskedFor) {
+  const bool asked = std::getenv("UNIS_COUNTED") != nullptr;
+  const std::uint16_t first = Open("net_null0", true);
+  const std::uint16_t second = Open("net_null1", true);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Poll(first) + Poll(second), 2 * kBurst);
+  std::array<rte_mbuf*, 3> packets{};
+  ASSERT_EQ(rte_pktmbuf_alloc_bulk(pool_, packets.data(), packets.size()), 0);
+  for (std::uint16_t i = 0; i < packets.size(); ++i) rte_pktmbuf_append(packets[i], 60 + i);
+  EXPECT_EQ(rte_eth_tx_burst(first, 0, packets.data(), packets.size()), packets.size());
+  const unis_port_count& counted = turns_->port(first);
+  EXPECT_EQ(counted.received, asked ? 10 * kBurst : 0U);
+  EXPECT_EQ(counted.sent, asked ? 3U : 0U);
+  EXPECT_EQ(counted.sent_bytes, asked ? 60U + 61U + 62U : 0U);
+  EXPECT_EQ(turns_->port(second).received, 0U);
+  EXPECT_EQ(turns_->port(second).sent, 0U);
+}
+
 // A thread that polls an empty port until it is told to end.
 class UnisPortsRestTest : public UnisPortsTest {
  protected:
@@ -370,6 +346,29 @@ class UnisPortsDrainTest : public UnisPortsTest {
   }
   static std::uint32_t Began(const unis_turn& turn) { return Load(turn.began); }
 };
+
+// By that the engine knows of packets of links that it cannot look into.
+TEST_F(UnisPortsDrainTest, WhatATurnTookIsCountedOnceItIsOver) {
+  const std::uint16_t some = Open("net_ring3", "");
+  std::thread([&] {
+    Poll(some);
+    Begin(1'000'000);
+    unis_turn& turn = *turns_->Of(gettid());
+    const std::uint32_t before = Load(turn.taken);
+    EXPECT_EQ(PollAfter(some, 3), 3);
+    EXPECT_EQ(PollAfter(some, kBurst), kBurst);
+    EXPECT_EQ(Load(turn.taken), before) << "they are not sent yet";
+    EXPECT_EQ(Poll(some), 0);
+    EXPECT_EQ(Load(turn.taken), before + 3 + kBurst);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(Poll(some), 0);
+    EXPECT_EQ(Load(turn.taken), before + 3 + kBurst);
+    Store(turn.rest, 41);
+    EXPECT_EQ(PollAfter(some, 2), 2);
+    EXPECT_EQ(Poll(some), 0);
+    EXPECT_EQ(Load(turn.taken), before + 5 + kBurst) << "also where it goes to sleep";
+    Store(turn.rest, 0);
+  }).join();
+}
 
 // Else a program for which packets come faster than it works on a few of them never sleeps.
 TEST_F(UnisPortsDrainTest, SleepsWhereItsPortsGaveLessThanWasAskedFor) {

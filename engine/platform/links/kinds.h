@@ -12,6 +12,11 @@ const LinkKind& BridgeKind();
 const LinkKind& XdpKind();
 const LinkKind& OvsKind();
 const LinkKind& TapKind();
+const LinkKind& VhostKind();
+const LinkKind& SriovKind();
+
 absl::Status WrongLink(const v1::LinkConfig& config, const std::string& what);
+// Whether the engine's end can send to that address; empty: frames stay as they are.
+absl::Status CheckNextMac(const v1::LinkConfig& config, const std::string& next);
 
 }  // namespace unis

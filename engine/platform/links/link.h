@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,9 @@ class LinkEnd {
   virtual std::uint32_t capacity() const noexcept = 0;
   // Whether what is received are the mbufs that were sent, with the time of their entry.
   virtual bool carries_mbufs() const noexcept = 0;
+  // Frees what was sent and is still in a queue of its own; by the thread that sends. False: it
+  // cannot, and may hold some.
+  virtual bool FreeSent() noexcept { return true; }
 
   Counter sent, received;  // counted by whoever sends and receives
   // Of the packets that go there none comes out of its chain, because a function does not run.
@@ -45,7 +49,8 @@ class Link {
   virtual ~Link() = default;
 
   virtual LinkEnd* end() noexcept = 0;  // null: the engine has none
-  // Valid until Take() or Forget().
+  // Valid until Take() or Forget(). Unreadable where nobody can tell: until the link is found in
+  // the processes of functions, or for ever.
   virtual Occupancy occupancy(unsigned direction) const = 0;
   // Brings occupancy() up to date, where its counters do not move by themselves. One thread calls
   // it again and again: a bounded number of steps, and no system call but where only the kernel
@@ -60,6 +65,13 @@ class Link {
   // Packets that were put into this direction and that the link dropped, ever. May be a system
   // call: not for a tick.
   virtual std::uint64_t Dropped(unsigned /*direction*/) { return 0; }
+
+  // What went over a wire in this direction, ever, as the function at its end counted it.
+  struct Passed {
+    std::uint64_t packets = 0;
+    std::uint64_t bytes = 0;  // of what was sent to outside
+  };
+  virtual Passed passed(unsigned /*direction*/) const { return {}; }
 
   // What was found among the open files of a function's process.
   struct Found {
@@ -76,6 +88,11 @@ class Link {
                                                            const v1::PortConfig&) const {
     return Find(pid, end);
   }
+  // The same of a wire, which the process counts at its port of this number.
+  virtual absl::StatusOr<std::unique_ptr<Found>> FindCounts(pid_t /*pid*/,
+                                                            std::size_t /*port*/) const {
+    return nullptr;
+  }
   // From now on read there.
   virtual void Take(std::unique_ptr<Found>) {}
   // The process that has `end` is gone: nobody can tell how full the link is until it is found
@@ -84,6 +101,8 @@ class Link {
   // Nobody reads any more what was valid before Take() or Forget().
   virtual void DropReplaced() {}
 
+  // Buffers of the engine's packet memory that it keeps while no packet is under way.
+  virtual std::uint32_t held() const noexcept { return 0; }
   // Frees the packets that wait in the engine's packet memory, and says how many. Nobody else
   // receives meanwhile.
   virtual std::uint32_t Empty() noexcept { return 0; }
@@ -103,11 +122,17 @@ class LinkKind {
   // it has two directions, functions of groups of their own use it, and packets are copies.
   virtual bool in_group() const = 0;
   unsigned directions() const { return in_group() ? 1 : 2; }
+  // Its occupancy and what it carries can be known.
+  virtual bool can_be_read() const { return true; }
+  // Of each packet that it drops somebody tells. Else those are known by difference alone.
+  virtual bool tells_of_drops(const v1::LinkConfig&) const { return can_be_read(); }
   // The receiver sees what one call sends as a whole, so that its work on it can be timed.
   virtual bool hands_over_at_once() const { return true; }
   // Which of the contract's settings its links have.
   virtual v1::LinkConfig::SettingsCase settings() const = 0;
   virtual bool engine_has_end(const v1::LinkConfig& config) const = 0;
+  // A wire: end 1 is outside the run.
+  virtual bool is_wire(const v1::LinkConfig&) const { return false; }
   // Packets of the engine's memory that the link may keep in use.
   virtual std::uint32_t packets(const v1::LinkConfig& config) const = 0;
 

@@ -14,13 +14,13 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "engine/base/unique_fd.h"
 #include "engine/platform/links/link.h"
 #include "engine/platform/links/memif_memory.h"
 #include "engine/platform/links/memif_message.h"
 #include "engine/platform/links/memif_region.h"
+#include "engine/platform/links/peer_socket.h"
 
 namespace unis {
 
@@ -31,7 +31,6 @@ class MemifServer final : public LinkEnd {
                                                              std::uint32_t id,
                                                              const MemifShape& shape,
                                                              rte_mempool* pool);
-  ~MemifServer() override;
   MemifServer(const MemifServer&) = delete;
   MemifServer& operator=(const MemifServer&) = delete;
 
@@ -44,23 +43,19 @@ class MemifServer final : public LinkEnd {
   bool carries_mbufs() const noexcept override { return false; }
 
  private:
-  MemifServer(std::string socket, std::uint32_t id, const MemifShape& shape, rte_mempool* pool,
-              UniqueFd listener, UniqueFd end);
-  void Serve();                         // the thread
-  void Talk(const UniqueFd& client);    // till it hangs up
-  bool Wait(const UniqueFd& on) const;  // false: we end
+  MemifServer(std::uint32_t id, const MemifShape& shape, rte_mempool* pool,
+              std::unique_ptr<PeerServer> peers);
+  void Talk(const UniqueFd& client);  // till it hangs up
   void Take(std::unique_ptr<MemifMemory> memory);
 
-  const std::string socket_;
   const std::uint32_t id_;
   const MemifShape shape_;
   rte_mempool* const pool_;
-  UniqueFd listener_, end_;
   // For who reads or changes memory_: one of them for who sends, one for who receives.
   rte_spinlock_t sending_ = RTE_SPINLOCK_INITIALIZER, receiving_ = RTE_SPINLOCK_INITIALIZER;
   std::unique_ptr<MemifMemory> memory_;
   std::atomic<bool> up_ = false;
-  std::thread thread_;
+  std::unique_ptr<PeerServer> peers_;  // the last: its thread uses the rest
 };
 
 }  // namespace unis

@@ -192,8 +192,8 @@ TEST_F(TapQueueTest, WhatIsTooLongForNetTapIsDropped) {
   program.BeReady();
   auto link = Make(true);
   Find(*link, 1);
-  EXPECT_EQ(Send(*link->end(), 1, VethEnd::kMostTapBytes), 1u);
-  EXPECT_EQ(Send(*link->end(), 1, VethEnd::kMostTapBytes + 1), 1u);
+  EXPECT_EQ(Send(*link->end(), 1, VethEnd::kMostUsualBytes), 1u);
+  EXPECT_EQ(Send(*link->end(), 1, VethEnd::kMostUsualBytes + 1), 1u);
   EXPECT_EQ(program.Read(kSlots), 1u);
   EXPECT_EQ(link->Dropped(1), 1u);
 }

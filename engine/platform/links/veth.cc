@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <rte_cycles.h>
 #include <rte_ether.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,6 +57,16 @@ absl::StatusOr<UniqueFd> VethEnd::OpenSender(const std::string& device) {
   return socket;
 }
 
+absl::StatusOr<MacAddress> VethEnd::AddressOf(const UniqueFd& socket, const std::string& device) {
+  ifreq request{};
+  device.copy(request.ifr_name, IFNAMSIZ - 1);
+  if (ioctl(socket.get(), SIOCGIFHWADDR, &request) != 0)
+    return absl::ErrnoToStatus(errno, fmt::format("cannot read the address of {}", device));
+  MacAddress address;
+  std::memcpy(address.data(), request.ifr_hwaddr.sa_data, address.size());
+  return address;
+}
+
 std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
   const std::uint32_t room = RoomOfReceiver(std::min<std::uint32_t>(count, kBurst));
   std::array<std::uint16_t, kBurst> at;  // of a message: the number of its packet
@@ -63,6 +74,7 @@ std::uint16_t VethEnd::Send(rte_mbuf** packets, std::uint16_t count) noexcept {
   for (std::uint16_t i = 0; i < room; ++i) {
     const rte_mbuf& packet = *packets[i];
     if (packet.pkt_len > most_bytes_ || packet.pkt_len < kLeastBytes) continue;
+    next_.Write(packets[i]);
     const void* const bytes = rte_pktmbuf_read(&packet, 0, packet.pkt_len, &flat_[messages]);
     vectors_[messages] = {.iov_base = const_cast<void*>(bytes), .iov_len = packet.pkt_len};
     at[messages++] = i;
@@ -166,6 +178,7 @@ VethLink::VethLink(const v1::LinkConfig& config)
       slots_(config.has_slots() ? config.slots() : kAssumedSlots),
       queues_(config.veth().queues()),
       without_rings_(config.veth().without_rings()),
+      by_nic_(config.veth().by_nic()),
       foreign_(!config.has_slots()) {
   directions_[0].device = config.veth().device0();
   directions_[1].device = config.veth().device1();
@@ -194,13 +207,21 @@ absl::StatusOr<std::unique_ptr<VethLink>> VethLink::Create(const v1::LinkConfig&
   if (!rings.ok()) return link->Named(rings.status());
   auto sending = VethEnd::OpenSender(link->directions_[0].device);
   if (!sending.ok()) return link->Named(sending.status());
+  NextHop next;
+  if (const std::string& to = config.veth().next_mac(); !to.empty()) {
+    const auto own = VethEnd::AddressOf(*sending, link->directions_[0].device);
+    if (!own.ok()) return link->Named(own.status());
+    next = NextHop(to, *own);
+  }
   std::vector<PacketRings> own;
   own.push_back(*std::move(rings));
   auto followed = std::make_unique<FollowedRings>(std::move(own));
-  link->end_ = std::make_unique<VethEnd>(
-      followed->rings().front(), *std::move(sending), pool,
-      link->kind_ == v1::LINK_TAP ? VethEnd::kMostTapBytes : VethEnd::kMostBytes);
+  link->end_ = std::make_unique<VethEnd>(followed->rings().front(), *std::move(sending), pool,
+                                         link->kind_ == v1::LINK_TAP || link->by_nic_
+                                             ? VethEnd::kMostUsualBytes
+                                             : VethEnd::kMostBytes);
   link->end_->SendThrough(link->directions_[1].through.get());
+  link->end_->SendTo(next);
   link->directions_[0].receiver = std::move(followed);
   return link;
 }
@@ -225,7 +246,7 @@ Occupancy VethLink::occupancy(unsigned direction) const {
   const auto& receiver = directions_[direction].receiver;
   if (!receiver) return Occupancy::Unreadable(slots_);
   const Occupancy seen = receiver->occupancy().Slow();
-  return directions_[direction].through ? seen.Late() : seen;
+  return directions_[direction].through || by_nic_ ? seen.Late() : seen;
 }
 
 void VethLink::Look(unsigned direction) noexcept {
@@ -416,9 +437,13 @@ class VethLinks : public LinkKind {
     if ((config.veth().device0() == config.veth().device1()) != is_one_device(config))
       return WrongLink(config, is_one_device(config) ? "has two devices, one of the engine"
                                                      : "has the same device at both ends");
+    if (auto status = CheckNextMac(config, config.veth().next_mac()); !status.ok()) return status;
     return CheckWay(config);
   }
   bool hands_over_at_once() const override { return false; }
+  bool tells_of_drops(const v1::LinkConfig& config) const override {
+    return !config.veth().by_nic();
+  }
   absl::Status CheckBeside(const v1::LinkConfig& config,
                            const v1::LinkConfig& other) const override {
     if (!config.has_slots()) return absl::OkStatus();  // foreign

@@ -27,6 +27,7 @@
 
 #include "engine/base/unique_fd.h"
 #include "engine/platform/links/link.h"
+#include "engine/platform/links/next_hop.h"
 #include "engine/platform/links/switch_port.h"
 #include "engine/platform/links/tap_queue.h"
 #include "engine/platform/links/veth_ring.h"
@@ -39,8 +40,9 @@ namespace unis {
 // longer.
 class VethEnd final : public LinkEnd {
  public:
-  // Of a frame without FCS: what the devices' MTU allows, 1504, and 1500 where net_tap sets it.
-  static constexpr std::uint32_t kMostBytes = 1518, kMostTapBytes = 1514;
+  // Of a frame without FCS: what the devices' MTU allows, 1504, and 1500 where net_tap sets it or a
+  // NIC has it.
+  static constexpr std::uint32_t kMostBytes = 1518, kMostUsualBytes = 1514;
   // The kernel refuses less than an Ethernet header.
   static constexpr std::uint32_t kLeastBytes = 14;
   // After the kernel has refused a packet; its device may be down.
@@ -52,6 +54,8 @@ class VethEnd final : public LinkEnd {
 
   // A socket that receives nothing, on a device of this network namespace.
   static absl::StatusOr<UniqueFd> OpenSender(const std::string& device);
+  // Of the device, by such a socket.
+  static absl::StatusOr<MacAddress> AddressOf(const UniqueFd& socket, const std::string& device);
 
   // No more than the receiver has room for, so that the kernel drops none, and one burst at most.
   // Frees what is too long or too short.
@@ -67,6 +71,8 @@ class VethEnd final : public LinkEnd {
   void SendInto(PacketReceiver* receiver) noexcept;
   // What packets pass before; before the first SendInto().
   void SendThrough(SwitchPort* through) noexcept { through_ = through; }
+  // Likewise: who receives, where a NIC carries the frames.
+  void SendTo(const NextHop& next) noexcept { next_ = next; }
   std::uint64_t unfit() const noexcept { return unfit_.value(); }
   // Packets that the device counts as dropped, and that stayed the caller's.
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_acquire); }
@@ -80,6 +86,7 @@ class VethEnd final : public LinkEnd {
   const UniqueFd sender_;
   rte_mempool* const pool_;
   const std::uint32_t most_bytes_;
+  NextHop next_;
   // Of a burst that is sent; `flat_`: of packets in several segments.
   std::array<mmsghdr, kBurst> messages_{};
   std::array<iovec, kBurst> vectors_{};
@@ -145,6 +152,7 @@ class VethLink final : public Link {
   std::optional<NetworkDevices> host_;  // none: it is foreign
   std::uint32_t slots_, queues_;
   bool without_rings_;  // the sockets of functions
+  bool by_nic_;         // what is sent is on its way for a time
   // Sockets and devices are others'. The engine asks neither what they dropped: a socket would
   // count from 0 then.
   bool foreign_;

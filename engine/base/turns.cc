@@ -1,4 +1,4 @@
-#include "engine/controller/turns.h"
+#include "engine/base/turns.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -44,8 +44,9 @@ absl::StatusOr<std::shared_ptr<Turns>> Turns::Find(pid_t pid) {
     unis_turns* const shm = Map(file->path());
     if (shm == nullptr) continue;
     std::shared_ptr<Turns> turns(new Turns(shm));
-    if (const std::uint32_t version = __atomic_load_n(&shm->version, __ATOMIC_ACQUIRE);
-        version != UNIS_TURNS_VERSION) {
+    const std::uint32_t version = __atomic_load_n(&shm->version, __ATOMIC_ACQUIRE);
+    if (version == 0) continue;  // the plug-in is making the file
+    if (version != UNIS_TURNS_VERSION) {
       return absl::FailedPreconditionError(fmt::format(
           "process {} has a plug-in that tells its turns in version {}, and this engine "
           "knows version {}",

@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -25,6 +26,8 @@ class Turns {
   void SetBudget(std::uint32_t packets) noexcept {
     __atomic_store_n(&shm_->quota, packets, __ATOMIC_RELEASE);
   }
+  // What went through a port that the program counts, by its number there, below UNIS_TURNS_PORTS.
+  const unis_port_count& port(std::size_t number) const noexcept { return shm_->ports[number]; }
   // That of the thread, by its number in its own PID namespace, once it has polled with a quota;
   // null before. No system call.
   unis_turn* Of(pid_t tid) noexcept;

@@ -1,4 +1,4 @@
-#include "engine/controller/turns.h"
+#include "engine/base/turns.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
