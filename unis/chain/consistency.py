@@ -11,15 +11,25 @@ from unis.chain.model import ChainFile, Kernel
 from unis.chain.problem import Location, Problem
 from unis.chain.values import EGRESS, INGRESS, rate_in
 
+# What the plug-in reads of a function's environment, and what to do instead.
+_OWN_VARIABLES = {
+    "UNIS_OFFLOADS": "write offloads",
+    "UNIS_NEXT_HOPS": "leave it out",
+    "UNIS_COUNTED": "leave it out",
+}
 _TERMINAL_LINE = 4095  # bytes before the end of a line; Linux drops what is more
 
 
 def problems(file: ChainFile) -> list[Problem]:
     """Everything that is wrong between the parts of `file`."""
-    found = [*_programs(file), *_paths(file)]
+    own = _own_variables(("defaults",), file.defaults.env)
+    found = [*own, *_programs(file), *_paths(file)]
     if not found:  # what follows walks the paths
         graph = Graph.of(file)
-        found = [*_uses(graph), *_ports(file, graph), *_links(file, graph)]
+        found = [
+            *_uses(graph), *_ports(file, graph), *_links(file, graph), *_tenants(file, graph),
+            *_wires(file, graph),
+        ]  # fmt: skip
     return [
         *found,
         *_cpus(file),
@@ -44,10 +54,13 @@ def _programs(file: ChainFile) -> Iterator[Problem]:
             yield Problem(
                 (*where, "yield_every"), "goes with program; a command is told nothing of UNiS"
             )
+        elif function.program is not None and function.rewrites:
+            yield Problem(
+                (*where, "rewrites"), "goes with command; programs are told what to write"
+            )
         elif function.program is not None and function.stdin is not None:
             yield Problem((*where, "stdin"), "goes with command")
-        if "UNIS_OFFLOADS" in function.env:
-            yield Problem((*where, "env", "UNIS_OFFLOADS"), "is UNiS's own; write offloads")
+        yield from _own_variables(where, function.env)
         if function.command is None and not function.plugin:
             yield Problem((*where, "plugin"), "goes with command; a program is of UNiS's DPDK")
         elif function.terminal and function.stdin:
@@ -57,6 +70,12 @@ def _programs(file: ChainFile) -> Iterator[Problem]:
                     (*where, "stdin"),
                     f"has a line of {longest} bytes, and a terminal takes {_TERMINAL_LINE} at most",
                 )
+
+
+def _own_variables(where: Location, env: Iterable[str]) -> Iterator[Problem]:
+    for key, instead in _OWN_VARIABLES.items():
+        if key in env:
+            yield Problem((*where, "env", key), f"is UNiS's own; {instead}")
 
 
 def unknown_function(where: Location, function: str, known: Iterable[str]) -> Problem:
@@ -192,6 +211,68 @@ def _links(file: ChainFile, graph: Graph) -> Iterator[Problem]:
         stated.add(ends)
 
 
+def _wires(file: ChainFile, graph: Graph) -> Iterator[Problem]:
+    """A chain at wires is a path on virtual functions, and nothing of UNiS is in it."""
+    wires = [end.kind == "wire" for end in file.traffic.ends]
+    if not any(wires):
+        return
+    if not wires[0]:
+        yield Problem(
+            ("traffic", "source"),
+            "the sink is a wire, so packets come over one too; write source: {kind: wire}",
+        )
+    elif not wires[1]:
+        yield Problem(
+            ("traffic", "sink"),
+            "the source is a wire, so the last functions send over one too; write sink: {kind: "
+            "wire, next_hop: …} with the MAC address to which they send",
+        )
+    kinds = {(link.origin, link.to): link.kind for link in file.links}
+    for name, chain in graph.chains.items():
+        part = file.chains[name]
+        for key in ("graph", "reverse_of", "match", "slo"):
+            if getattr(part, key):
+                why = {
+                    "match": "others choose a chain by the MAC address to which they send",
+                    "slo": "nobody sees when packets come and go",
+                }.get(key, "a chain at wires is a path")
+                yield Problem(("chains", name, key), f"goes with no wire: {why}; leave it out")
+        for edge in chain.edges:
+            if kinds.get(edge.ends) != "sriov":
+                yield Problem(
+                    ("links",),
+                    f"chain {name} begins and ends at wires, so all of its links are virtual "
+                    f"functions; add {{from: {edge.origin}, to: {edge.to}, kind: sriov}}",
+                )
+        for end in {*chain.functions[:1], *chain.functions[-1:]}:
+            if not file.functions[end].plugin:
+                yield Problem(
+                    ("functions", end, "plugin"),
+                    f"`{end}` is at a wire, whose packets UNiS's plug-in counts; leave it in",
+                )
+
+
+def _tenants(file: ChainFile, graph: Graph) -> Iterator[Problem]:
+    for name, chain in file.chains.items():
+        there = chain.reverse_of and file.chains[chain.reverse_of].tenant
+        if chain.reverse_of and chain.tenant and chain.tenant != there:
+            yield Problem(
+                ("chains", name, "tenant"),
+                f"is `{chain.tenant}`, and chain `{chain.reverse_of}`, whose way back this is, is "
+                f"of {f'`{there}`' if there else 'no tenant'}; state it there",
+            )
+    for name in graph.functions:
+        serving = {file.tenant_of(chain.name): chain.name for chain in graph.chains_of(name)}
+        if len(serving) > 1:
+            (first, one), (second, other) = list(serving.items())[:2]
+            yield Problem(
+                ("functions", name),
+                f"serves chains of two tenants, {first or 'none'} ({one}) and {second or 'none'} "
+                f"({other}), and sees the packets of both; run the program a second time under "
+                "another name",
+            )
+
+
 def _cpus(file: ChainFile) -> Iterator[Problem]:
     for name, function in file.functions.items():
         if function.cpu is None and file.defaults.cpu is None:
@@ -208,6 +289,8 @@ def _cpus(file: ChainFile) -> Iterator[Problem]:
 
 
 def _hidden_chains(file: ChainFile) -> Iterator[Problem]:
+    if file.traffic.next_hop is not None:  # each has a wire of its own
+        return
     names = list(file.chains)
     for name, later in itertools.pairwise(names):
         if file.chains[name].matches_everything:
@@ -273,14 +356,14 @@ def _rate(file: ChainFile) -> Iterator[Problem]:
     if file.traffic.from_port and file.traffic.rate != "max":
         yield Problem(
             ("traffic", "rate"),
-            "packets of a port or interface come when they come; leave the rate out, or make "
+            "packets of a port, interface or wire come when they come; leave the rate out, or make "
             "packets with kind: synthetic",
         )
     if file.traffic.arrivals != defaults.ARRIVALS and not (file.traffic.pps or file.traffic.bps):
         yield Problem(
             ("traffic", "arrivals"),
-            "packets of a port or interface come when they come; leave the arrivals out, or make "
-            "packets with kind: synthetic"
+            "packets of a port, interface or wire come when they come; leave the arrivals out, or "
+            "make packets with kind: synthetic"
             if file.traffic.from_port
             else "at rate max packets are sent whenever there is room; give a rate, as 2.5Mpps",
         )

@@ -113,7 +113,11 @@ def _sentence(
             return details["msg"][0].lower() + details["msg"][1:]
 
 
-_FILES = {"unis/v1": "a chain file", "unis/slo/v1": "a workload or cluster file"}
+_FILES = {
+    "unis/v1": "a chain file",
+    "unis/slo/v1": "a workload or cluster file",
+    "unis/machine/v1": "a machine file",
+}
 
 
 def _other_kind(value: object, expected: str) -> str:

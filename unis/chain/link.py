@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from unis.chain import defaults
 from unis.chain.problem import wrong
-from unis.chain.values import Destination, LinkName, Origin, Part
+from unis.chain.values import BitRate, Destination, LinkName, NicName, Origin, Part, rate_in
 from unis.engine.limits import bounds, is_power_of_two, limit
 from unis.v1.limits_pb2 import Limit
 
@@ -54,9 +54,10 @@ class Link(Part):
     """With a kind other than `ring` the downstream function is a primary process without rings."""
     slots: Slots | None = None
     """Slots of a ring (default: those of the chain); of other kinds, slots each way."""
-    driver: Literal["af_packet", "mmsg"] | None = None
+    driver: Literal["vfio", "af_packet", "mmsg"] | None = None
     """What functions receive and send by on a `veth` or `ovs`: DPDK's net_af_packet (the default),
-    or UNiS' net_mmsg, whose burst is one system call."""
+    or UNiS' net_mmsg, whose burst is one system call. On an `sriov`: DPDK's driver for the NIC over
+    `vfio` (the default), or one of those two on virtual functions that keep the kernel's driver."""
     batch: Annotated[int, Field(ge=1, le=256)] | None = None
     """Frames a burst with driver `mmsg`, at most (default: 32)."""
     calls: Literal["vector", "single"] | None = None
@@ -64,6 +65,23 @@ class Link(Part):
     wait: bool = False
     """Whether functions with driver `mmsg` wait in their receive call for packets, instead of
     polling. For the policies of the kernel."""
+
+    nic: NicName | None = None
+    """Of an `sriov`: the port of a NIC on which it is, one of `sriov.nics`. Default: the first that
+    has room."""
+    vlan: Annotated[int, Field(ge=1, le=4094)] | None = None
+    """Of an `sriov`: the VLAN to which the NIC keeps both of its virtual functions. Default: none;
+    that of the tenant if the chains of the file have several."""
+    rate: BitRate | None = None
+    """Of an `sriov`: the most that the NIC lets each of its ends send, such as 500Mbps."""
+    spoof_check: bool = False
+    """Of an `sriov`: whether the NIC drops what an end sends with another source address than its
+    own. For programs that write it."""
+
+    @property
+    def rate_mbps(self) -> int:
+        """The rate, as NICs have it; 0: no limit."""
+        return round(rate_in(self.rate, "bps") / 1e6) if self.rate else 0
 
     @property
     def mmsg_options(self) -> tuple[tuple[str, str | int], ...]:

@@ -27,9 +27,11 @@ from unis.chain.values import (
     Gamma,
     Ipv4Prefix,
     Lead,
+    MacAddress,
     MaxDelay,
     MountWords,
     Name,
+    NicName,
     Offload,
     Origin,
     Part,
@@ -56,6 +58,9 @@ NS_PER_US = 1000
 NS_PER_MS = 1_000_000
 _MOST_LCORES = 64  # of a function
 _SHORTEST_WINDOW_NS, _LONGEST_WINDOW_NS = 50 * NS_PER_MS, 60_000 * NS_PER_MS
+
+
+NicDriver = Literal["vfio-pci", "kernel", "mmsg"]
 
 
 def _window(duration: str) -> str:
@@ -87,8 +92,12 @@ class PortSource(Part):
 
     kind: Literal["port"]
     device: str = Field(min_length=1)
-    """EAL device string, such as `net_pcap0,rx_pcap=FILE`, `net_tap0` or the PCI address of a
-    NIC."""
+    """EAL device string, such as `net_pcap0,rx_pcap=FILE` or `net_tap0`; or a NIC, by its PCI
+    address or the name of its network interface."""
+    driver: NicDriver | None = None
+    """Of a NIC: `vfio-pci` takes the NIC from the kernel while the chain runs; `kernel` leaves it
+    to its driver, beside which DPDK uses it, as mlx5_core; `mmsg` uses its interface, as kind
+    `interface` does. Default: `kernel` if the NIC needs that, else `vfio-pci`."""
     descriptors: Descriptors | None = None
     """Size of its receive queue, a power of two. Default: 1024, or fewer for a NIC if the cache
     ways that DMA fills hold fewer."""
@@ -119,6 +128,22 @@ class InterfaceSink(HostInterface):
     """Sends packets out of an interface of this host."""
 
 
+class WireSource(Part):
+    """Packets that others send to a virtual function of the first function of each chain, without
+    UNiS between them.
+    """
+
+    kind: Literal["wire"]
+
+
+class WireSink(Part):
+    """The last function of each chain sends out of a virtual function of its own, without UNiS."""
+
+    kind: Literal["wire"]
+    next_hop: MacAddress
+    """MAC address that the last function writes into packets, as destination."""
+
+
 class MeasureSink(Part):
     """Counts packets, measures their latency and frees them."""
 
@@ -130,33 +155,40 @@ class PortSink(Part):
 
     kind: Literal["port"]
     device: str = Field(min_length=1)
-    """EAL device string."""
+    """EAL device string, or a NIC."""
+    driver: NicDriver | None = None
+    """Of a NIC, as of a source."""
     descriptors: Descriptors | None = None
     """Size of its send queue, a power of two."""
 
 
-_Source = SyntheticSource | PcapSource | PortSource | InterfaceSource
-_Sink = MeasureSink | PortSink | InterfaceSink
+_Source = SyntheticSource | PcapSource | PortSource | InterfaceSource | WireSource
+_Sink = MeasureSink | PortSink | InterfaceSink | WireSink
 
 
 class Traffic(Part):
     """Where packets come from, how fast, and where they go."""
 
     source: Annotated[_Source, Field(discriminator="kind")] = SyntheticSource(kind="synthetic")
-    """kind `synthetic`, `pcap`, `port` or `interface`."""
+    """kind `synthetic`, `pcap`, `port`, `interface` or `wire`."""
     rate: Rate = "max"
     """`max`: as fast as the first rings take packets; or a rate, such as `2.5Mpps` or `1Gbps`. A
-    port or interface has no rate."""
+    port, interface or wire has none."""
     arrivals: ArrivalsName = defaults.ARRIVALS
     """Gaps between the packets of a rate: `constant`, or `poisson` for exponentially distributed
     gaps."""
     sink: Annotated[_Sink, Field(discriminator="kind")] = MeasureSink(kind="measure")
-    """kind `measure`, `port` or `interface`."""
+    """kind `measure`, `port`, `interface` or `wire`."""
 
     @property
     def from_port(self) -> bool:
         """Whether packets come when they come."""
-        return isinstance(self.source, PortSource | InterfaceSource)
+        return isinstance(self.source, PortSource | InterfaceSource | WireSource)
+
+    @property
+    def next_hop(self) -> str | None:
+        """Where chains at wires send; None: they begin and end at source and sink of UNiS."""
+        return self.sink.next_hop if isinstance(self.sink, WireSink) else None
 
     @property
     def interfaces(self) -> list[str]:
@@ -165,12 +197,7 @@ class Traffic(Part):
         return list(dict.fromkeys(end.interface for end in ends))
 
     @property
-    def ends(
-        self,
-    ) -> tuple[
-        SyntheticSource | PcapSource | PortSource | InterfaceSource,
-        MeasureSink | PortSink | InterfaceSink,
-    ]:
+    def ends(self) -> tuple[_Source, _Sink]:
         """Source and sink."""
         return self.source, self.sink
 
@@ -334,8 +361,9 @@ class Function(Part):
     """Instead of program and args: the command line of any DPDK program, without EAL arguments.
     UNiS inserts EAL arguments and `--` before the other arguments, or in place of `{eal}`.
     `{vdev0}`, `{vdev1}`, …, `{file_prefix}`, `{cpu}`, `{lcores}` and `{plugin}` stand for parts of
-    them, and `{lcore0}`, `{lcore1}`, … for the numbers of single lcores. Its links are memifs by
-    default."""
+    them, and `{lcore0}`, `{lcore1}`, … for the numbers of single lcores. On links of kind `sriov`
+    `{mac0}`, … stand for the MAC addresses of its ports, and `{next_mac0}`, … for those of the
+    ports at the other ends. Its links are memifs by default."""
     lcores: Annotated[int, Field(ge=1, le=_MOST_LCORES)] = 1
     """Number of lcores. If it has several, the first runs on a CPU of the platform until it polls:
     in many programs it only serves a console."""
@@ -371,8 +399,15 @@ class Function(Part):
     plugin: bool = True
     """Whether EAL loads the plug-in of UNiS into a command; `false` if its DPDK is another
     version."""
+    telemetry: bool = False
+    """Whether DPDK's telemetry of it stays on, in a socket that `unis ps --json` names. Not for
+    functions on rings, in a container or with a `user`."""
     env: dict[Variable, Argument] = Field(default={})
     """Environment variables, added to those of UNiS."""
+    rewrites: bool = False
+    """Whether a command writes the MAC address of the next function into each packet by itself,
+    before links of kind `sriov`. Else the plug-in of UNiS writes the address, except where the
+    command line has `{next_mac0}` or the like."""
     may_sleep: bool = True
     """Whether UNiS may put it to sleep, without traffic and between packets. `false` for a program
     with timers that must not be 4 ms late; then no function of its CPU sleeps."""
@@ -429,6 +464,9 @@ class Chain(Part):
     """Instead of a path: the edges between its functions."""
     reverse_of: ChainName | None = None
     """Chain whose path this chain takes in reverse, through the same functions."""
+    tenant: Name | None = None
+    """Whose it is. No function serves two tenants, and on NICs that several have the links of each
+    get a VLAN of their own."""
     kernel: Kernel | None = None
     """How the kernel runs those of its functions that do not state it."""
 
@@ -443,6 +481,14 @@ class Chain(Part):
     def matches_everything(self) -> bool:
         """Whether no packet is left for chains after this one."""
         return not self.match or any(match.everything for match in self.match)
+
+
+class VirtualFunctions(Part):
+    """NICs whose virtual functions are the ends of links of kind `sriov`."""
+
+    nics: list[NicName] = Field(default=[])
+    """Ports of NICs, by the kernel's interface or by PCI address. UNiS makes the virtual functions
+    there, so they must have none, and puts the ports back as they were."""
 
 
 class Platform(Part):
@@ -512,6 +558,12 @@ class ChainFile(Part):
     """Chains by name."""
     links: list[Link] = Field(default=[])
     ovs: OpenVSwitch = OpenVSwitch()
+    sriov: VirtualFunctions = VirtualFunctions()
+
+    def tenant_of(self, chain: str) -> str | None:
+        """Whose a chain is; a way back is of whom the way there is."""
+        part = self.chains[chain]
+        return part.tenant or (self.chains[part.reverse_of].tenant if part.reverse_of else None)
 
     def function(self, name: str) -> Function:
         """The function called `name`, with the defaults filled in; KeyError if there is none."""

@@ -38,6 +38,10 @@ _LONGEST_NAME = limit("FunctionConfig.name").max_bytes
 _LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
 _LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# A network interface, or a PCI address.
+_NIC = re.compile(r"[^\s/:,]{1,15}|([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
+_GROUP = 0x01  # bit of a MAC address's first byte: multicast, or broadcast
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kMG]?)(pps|bps)")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|μs|ms|s)")  # both signs of micro
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
@@ -162,6 +166,38 @@ def _packet_rate(value: object) -> object:
     return _rate(value)
 
 
+def _bit_rate(value: object) -> object:
+    if isinstance(value, str) and (match := _RATE.fullmatch(value)) and value.endswith("bps"):
+        mbps = float(match[1]) * _FACTOR[match[2]] / 1e6
+        if mbps.is_integer() and 1 <= mbps < 1 << 20:
+            return value
+    raise wrong(f"invalid rate `{value}`; expected a whole number of Mbps or Gbps, such as 500Mbps")
+
+
+def _nic(value: object) -> str:
+    if isinstance(value, str) and _NIC.fullmatch(value):
+        return value
+    raise wrong(
+        f"invalid NIC `{value}`; expected the name of its network interface, such as enp1s0f0, or "
+        'its PCI address, such as "0000:01:00.0"'
+    )
+
+
+def _mac(value: object) -> str:
+    if (
+        not isinstance(value, str)
+        or not _MAC.fullmatch(value)
+        or not int(value.replace(":", ""), 16)
+    ):
+        raise wrong(f'invalid MAC address `{value}`; expected six bytes, as "02:00:00:00:00:01"')
+    if int(value[:2], 16) & _GROUP:
+        raise wrong(
+            f"`{value}` is the MAC address of a group, whose packets a NIC gives to all; expected "
+            "that of one device, whose first byte is even"
+        )
+    return value.lower()
+
+
 def _duration(value: object) -> object:
     if not isinstance(value, str) or not _DURATION.fullmatch(value) or in_ns(value) == 0:
         raise wrong(f"invalid duration `{value}`; expected a number and a unit, such as 100us")
@@ -268,6 +304,9 @@ Rate = Annotated[str, BeforeValidator(_rate), _pattern(f"(max|{_RATE.pattern})")
 PacketRate = Annotated[
     str, BeforeValidator(_packet_rate), _pattern(r"[0-9]+(\.[0-9]+)? ?[kMG]?pps")
 ]
+BitRate = Annotated[str, BeforeValidator(_bit_rate), _pattern(r"[0-9]+(\.[0-9]+)? ?[MG]bps")]
+NicName = Annotated[str, BeforeValidator(_nic), _pattern(_NIC.pattern)]
+MacAddress = Annotated[str, BeforeValidator(_mac), _pattern(_MAC.pattern)]
 Duration = Annotated[str, BeforeValidator(_duration), _pattern(_DURATION.pattern)]
 Argument = Annotated[
     str, BeforeValidator(_argument), WithJsonSchema({"type": ["string", "number"]})

@@ -21,6 +21,10 @@ class Latency:
         """Packets measured."""
         return self._packets.total()
 
+    def within(self, ns: float) -> int:
+        """Packets that took no longer."""
+        return sum(count for value, count in self._packets.items() if value <= ns)
+
     def percentile_us(self, percentile: float) -> float | None:
         """The latency, µs, that `percentile` % of the packets did not exceed; None: no packet."""
         least = percentile * self.count / 100

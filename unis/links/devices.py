@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
 _MTU = 1504  # bytes: frames of 1518, with a VLAN tag too
+_NIC_MTU = 1500  # the NIC itself adds tags
+_ALIAS = "unis link"
 _SETTINGS = Path("/proc/sys/net")
 # The kernel neither greets nor answers nor passes on.
 _SILENT = {
@@ -48,16 +50,20 @@ class Maker:
 
     def start(self, device: str, **more: Any) -> None:
         """Has it carry packets, and nothing else."""
-        _start(self.kernel, self._link, device, **more)
+        _start(self.kernel, self._link, device, index_of(device), mtu=_MTU, **more)
 
 
-def _start(kernel: "IPRoute", link: str, device: str, **more: Any) -> None:
+def start_function(kernel: "IPRoute", link: str, device: str, index: int) -> None:
+    """The same of a function of a NIC, whose driver gave it its number, and the NIC its MTU."""
+    _start(kernel, link, device, index, mtu=_NIC_MTU)
+
+
+def _start(kernel: "IPRoute", link: str, device: str, index: int, **more: Any) -> None:
     silence(device)
     kernel.link(
         "set",
-        index=index_of(device),
-        mtu=_MTU,
-        ifalias=f"unis link {link}",
+        index=index,
+        ifalias=f"{_ALIAS} {link}",
         flags=_UP | _NOARP,
         change=_UP | _NOARP | _MULTICAST,
         **more,
@@ -93,15 +99,18 @@ def place(link: str, device: str, namespace: str) -> None:
 
     def is_there() -> bool:
         with netlink() as kernel:
-            return bool(kernel.link_lookup(ifname=device, index=index_of(device)))
+            return _number_of(kernel, device) is not None
 
     def move(to: int) -> None:
         with netlink() as kernel:
-            kernel.link("set", index=index_of(device), net_ns_fd=to)
+            kernel.link("set", index=_number_of(kernel, device), net_ns_fd=to)
 
     def start() -> None:
         with netlink() as kernel:
-            _start(kernel, link, device)
+            if (index := _number_of(kernel, device)) == index_of(device):
+                _start(kernel, link, device, index, mtu=_MTU)
+            elif index is not None:
+                start_function(kernel, link, device, index)
 
     try:
         if namespaces.inside(namespace, is_there):
@@ -119,6 +128,15 @@ def place(link: str, device: str, namespace: str) -> None:
             f"{where}: {os.strerror(error.errno or 0)}",
             bad_input=False,
         ) from None
+
+
+def _number_of(kernel: "IPRoute", device: str) -> int | None:
+    """Of a device, if it is here and ours: a function of a NIC is known by its alias."""
+    for index in kernel.link_lookup(ifname=device):
+        (found,) = kernel.get_links(index)
+        if index == index_of(device) or str(found.get_attr("IFLA_IFALIAS")).startswith(_ALIAS):
+            return int(index)
+    return None
 
 
 def _mend(number: int, device: str) -> str:

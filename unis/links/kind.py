@@ -1,11 +1,13 @@
 """What there is to know about a kind of link, outside the engine."""
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unis.engine import names
+from unis.nics.layout import VfChoice
 from unis.v1 import engine_pb2 as pb
 
 _LIBRARIES = Path("/usr/lib")
@@ -20,6 +22,16 @@ class LinkDetails:
     # A file that the end which is started first makes, and the other end needs.
     socket: Path | None
 
+    @property
+    def ids(self) -> Collection[int]:
+        """All that no other can have beside it."""
+        return (self.id,)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its files are, if it has some that programs open."""
+        return self.socket.parent if self.socket else None
+
     def fill(self, config: pb.LinkConfig) -> None:
         """Adds it to the engine's message."""
 
@@ -33,6 +45,7 @@ class LinkSpec:
     slots: int
     engine: bool  # whether the engine has one of the ends; else two functions have them
     folder: Path  # where files of its functions may be
+    wire: bool = False  # one end is outside the run, the other a function's end 0
     directory: Path = Path()  # where those of the run are
     loaded: Path = Path()  # where the files are that programs load, which are the run's
     queues_to_server: int = 1  # by which the client sends, the end that is there later
@@ -40,6 +53,8 @@ class LinkSpec:
     driver: str | None = None  # of functions' ports, where the kind has several
     batch: int | None = None  # packets a burst of that driver
     options: tuple[tuple[str, str | int], ...] = ()  # further arguments of it
+    nic: VfChoice | None = None  # of a kind whose links are on NICs
+    receiver: int = 1  # the end that receives, on the way there
 
 
 @dataclass(frozen=True)
@@ -107,14 +122,20 @@ class LinkKind(ABC):
     sockets_told = False  # the engine is told which sockets its functions' ports have
     most_queues = 16  # each way
     queues_may_differ = False  # a port on it may have other numbers of receive and send queues
+    on_nics = False  # a link is between virtual functions of a NIC, whose switch carries packets
     drops = False  # it drops packets if its receiver is slow; else a full link stops the sender
     duplex = True  # a link carries packets both ways, and a port sends and receives on the same one
     chooses_driver = False  # its links may state that of functions' ports
     capabilities: Collection[str] = ()  # that a program needs to open a port on it, without CAP_
+    eal: Collection[str] = ()  # further arguments of EAL's that such a program needs
 
     def capacity(self, slots: int) -> int:
         """Packets that it holds, one way."""
         return slots
+
+    def numbers(self, spec: LinkSpec) -> Iterable[int]:  # noqa: ARG002
+        """Those that a link may have, the best first."""
+        return itertools.count()
 
     @abstractmethod
     def details(self, spec: LinkSpec, number: int) -> LinkDetails | None:
@@ -139,7 +160,7 @@ class LinkKind(ABC):
         return ""
 
     def device(self, port: PortEnds) -> str:
-        """EAL's --vdev: `net_memif0,role=server,…`."""
+        """EAL's --vdev: `net_memif0,role=server,…`; of a PCI device its -a: `0000:01:10.0,…`."""
         arguments = [f"{key}={value}" for key, value in self.device_arguments(port).items()]
         return ",".join([f"{self.driver_of(port)}{port.number}", *arguments])
 
@@ -176,9 +197,23 @@ class LinkKind(ABC):
         nothing of it is left.
         """
 
+    def is_left(self, name: str) -> bool:  # noqa: ARG002
+        """Whether `make` failed and something is left all the same, for `remove` to try again."""
+        return False
+
+    def remarks(self, link: LinkPlan) -> Iterable[str]:  # noqa: ARG002
+        """Sentences for the user on what was made."""
+        return ()
+
     def devices(self, link: LinkPlan) -> tuple[str, ...]:  # noqa: ARG002
         """Of what it makes the kernel devices that programs at end 0 and end 1 open: each is in the
         network namespace of its program.
+        """
+        return ()
+
+    def binds(self, link: LinkPlan) -> tuple[tuple[str, str], ...]:  # noqa: ARG002
+        """PCI devices that its ends have, by address, and the driver that each is given once `make`
+        has made the link: that is put back before `remove`. An empty driver: it keeps its own.
         """
         return ()
 

@@ -36,7 +36,7 @@ def overload(plan: Plan) -> Offered:
     """More than passes. A link in memory says when it is full, and a source that keeps distances
     may be slower than the chain.
     """
-    in_memory = all(link.kind in ("ring", "memif") for link in plan.links)
+    in_memory = all(link.kind in ("ring", "memif", "vhost") for link in plan.links)
     return Offered(0 if in_memory else _OVERLOAD_PPS, "constant")
 
 

@@ -71,8 +71,8 @@ class PassageLog:
     """Of one program. Close it. Threads are told by TID as they are here, not in a container."""
 
     def __init__(self, pid: int) -> None:
-        """UnisError: the program writes none."""
-        self._memory = _map(pid)
+        """UnisError: the program writes none, or another profiler follows its packets."""
+        self._file, self._memory = _map(pid)
         self._all: Any = np.frombuffer(self._memory, _ALL, count=1)[0]
         if int(self._all["version"]) != _VERSION:
             self.close()
@@ -86,6 +86,7 @@ class PassageLog:
         del self._all
         with contextlib.suppress(BufferError):  # a view of it is left: it goes with that
             self._memory.close()
+        os.close(self._file)
 
     @property
     def _here(self) -> Mapping[int, int]:
@@ -147,18 +148,26 @@ class PassageLog:
         return found
 
 
-def _map(pid: int) -> mmap.mmap:
+def _map(pid: int) -> tuple[int, mmap.mmap]:
+    """The file that a program writes, locked, and its memory."""
     try:
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
                 if str(link.readlink()).partition(" ")[0] == _FILE:
                     file = os.open(link, os.O_RDWR | os.O_CLOEXEC)
-                    try:
+                    with contextlib.ExitStack() as failed:
+                        failed.callback(os.close, file)
                         if not fcntl.fcntl(file, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
                             continue  # to read it could kill us
-                        return mmap.mmap(file, _ALL.itemsize)
-                    finally:
-                        os.close(file)
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        memory = mmap.mmap(file, _ALL.itemsize)
+                        failed.pop_all()
+                        return file, memory
+    except BlockingIOError:
+        raise UnisError(
+            f"another `unis profile chain` follows the packets of process {pid}: wait till it ends",
+            bad_input=False,
+        ) from None
     except (OSError, ValueError) as error:
         raise UnisError(
             f"cannot read when process {pid} has packets: {error}", bad_input=False
@@ -179,10 +188,10 @@ def passage_logs(pids: Mapping[str, int]) -> Iterator[Mapping[str, PassageLog]]:
     """Of programs by name."""
     with contextlib.ExitStack() as stack:
         logs = {}
-        for name, pid in pids.items():
-            logs[name] = PassageLog(pid)
-            stack.callback(logs[name].close)
-        yield logs
+        for pid in dict.fromkeys(pids.values()):  # source and sink are one program
+            logs[pid] = PassageLog(pid)
+            stack.callback(logs[pid].close)
+        yield {name: logs[pid] for name, pid in pids.items()}
 
 
 class Noted:

@@ -72,7 +72,7 @@ class MemifEnd:
 
 
 @dataclass(frozen=True, order=True)
-class Device:
+class DeviceId:
     """A network interface."""
 
     namespace: int  # inode of its network namespace
@@ -94,13 +94,13 @@ class PacketSocket:
 class PacketEnd:
     """A function's sockets on an interface. The link is what leads there and away."""
 
-    device: Device
-    peer: Device | None  # of a veth: what the interface sends the peer receives
+    device: DeviceId
+    peer: DeviceId | None  # of a veth: what the interface sends the peer receives
     sockets: tuple[PacketSocket, ...]
     ways: ClassVar[int] = 2
 
     @property
-    def _first(self) -> Device:
+    def _first(self) -> DeviceId:
         return min(self.device, self.peer or self.device)
 
     @property

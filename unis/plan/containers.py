@@ -54,7 +54,7 @@ def with_folders(
     """
     if plan is None:
         return None
-    sockets = [link.socket.parent for link in links if link.socket]
+    sockets = [link.details.folder for link in links if link.details and link.details.folder]
     shared = [*sockets, *([own] if own else [])]
     handed = [_mounted(ports), *(_mounted(place, writable=True) for place in shared)]
     return ContainerPlan(plan.image, plan.digest, plan.env, ordered([*plan.mounts, *handed]))

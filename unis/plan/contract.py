@@ -16,6 +16,7 @@ from unis.chain.model import (
     SchedulerPart,
     SyntheticSource,
     Traffic,
+    WireSource,
 )
 from unis.engine import names
 from unis.plan.dma import DmaChoice
@@ -104,6 +105,8 @@ def traffic_config(
             config.port.device = port.device
             if length := (dma.rx if dma else None) or port.descriptors:
                 config.port.descriptors = length
+        case WireSource():
+            config.wire.SetInParent()
     if not traffic.from_port:
         config.arrivals = names.arrivals_kind(traffic.arrivals)
     if isinstance(traffic.sink, PortSink | InterfaceSink):

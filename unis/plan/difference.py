@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from unis.chain.model import HostInterface, PortSink, PortSource
+from unis.chain.model import HostInterface, PortSink, PortSource, WireSink
 from unis.links.kind import LinkPlan
 from unis.plan.cpus import format_cpu_list
 from unis.plan.model import ChainPlan, EnginePlan, FunctionPlan, Plan, PortPlan, SwitchPlan
@@ -26,6 +26,7 @@ _STARTED_WITH = {
     "namespace": "its network namespace",
     "yield_every": "yield_every",
     "plugin": "plugin",
+    "telemetry": "telemetry",
     "group": "the kind of its links",
 }
 
@@ -291,7 +292,7 @@ def _refused(old: Plan, new: Plan) -> Iterator[str]:
         ("source", old.traffic.source, new.traffic.source),
         ("sink", old.traffic.sink, new.traffic.sink),
     ):
-        ports = isinstance(was, PortSource | PortSink | HostInterface) and was != now
+        ports = isinstance(was, PortSource | PortSink | HostInterface | WireSink) and was != now
         if was.kind != now.kind or ports:
             yield (
                 f"traffic.{end} stays {_shown(was.model_dump())} while the chains run, and the "
@@ -306,6 +307,11 @@ def _lacking(old: Plan, new: Plan) -> Iterator[str]:
         yield (
             f"unisd was not started with {', '.join(sorted(missing))}, as the file wants; "
             f"`unis down {old.name}` and `unis up` bring it up so"
+        )
+    if kept := {*old.engine.pci} - {*new.engine.pci}:
+        yield (
+            f"unisd keeps NIC {', '.join(sorted(kept))} open till it ends, and the file has no use "
+            f"for it; `unis down {old.name}` and `unis up` bring it up so"
         )
 
 

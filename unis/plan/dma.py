@@ -8,14 +8,14 @@ what a NIC wrote is pushed out to memory before a function has read it, and brou
 sent: the leaky DMA problem. Each buffer is as large as the largest frame.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from unis.chain.model import HostInterface, InterfaceSource, PortSink, PortSource, Traffic
 from unis.engine.limits import limit
+from unis.nics.sysfs import full_address
+from unis.nics.usable import VFIO
 
-_PCI_ADDRESS = re.compile(r"([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 LINE = 64  # bytes of a cache line
 # Beside the frame: with one line more a frame of 64 bytes spans the 2 lines that the paper counts,
 # and one of 1518 its 25.
@@ -214,10 +214,17 @@ def port_packets(traffic: Traffic) -> int:
 
 def nic(end: _Port) -> str:
     """Its PCI address; empty for devices of other kinds, which have no DMA of their own."""
-    address = end.device.partition(",")[0]
-    return address if _PCI_ADDRESS.fullmatch(address) else ""
+    return full_address(end.device.partition(",")[0])
 
 
 def pci_addresses(traffic: Traffic) -> tuple[str, ...]:
     """The NICs among source and sink, which DPDK must be let probe."""
-    return tuple(dict.fromkeys(filter(None, map(nic, traffic_ports(traffic)))))
+    return tuple(pci_drivers(traffic))
+
+
+def pci_drivers(traffic: Traffic) -> dict[str, str]:
+    """By the addresses of NICs among source and sink the driver that each is given; empty: it keeps
+    its own.
+    """
+    ports = [end for end in traffic_ports(traffic) if isinstance(end, PortSource | PortSink)]
+    return {nic(end): "" if end.driver == "kernel" else VFIO for end in ports if nic(end)}

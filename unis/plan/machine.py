@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from unis.nics.sysfs import SYS
+
 _RR_TIMESLICE = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
 
@@ -12,6 +14,7 @@ class Machine:
     """The CPUs that this process may use: in a container not all that are online."""
 
     cpus: frozenset[int]
+    sysfs: Path = SYS  # where NICs are looked up
 
     @classmethod
     def this(cls) -> "Machine":

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from unis.chain.model import Kernel, Match, SchedulerPart, Traffic
 from unis.links.kind import LinkPlan
+from unis.links.sriov import SriovPlan
 from unis.plan.contract import (
     fair_slice_ns,
     flow_match,
@@ -43,7 +44,7 @@ class PortPlan:
     """A port of a function, as the program counts them."""
 
     name: str
-    device: str  # value of --vdev
+    device: str  # value of --vdev, or of -a
     rx: str  # link; empty: nothing is received here
     tx: str  # link; empty: nothing is sent here
     end: int = 0  # of a link both ways: 0 is there first, as the server of a memif, 1 is later
@@ -83,6 +84,7 @@ class FunctionPlan(ProgramPlan):
     kernel: Kernel  # how the kernel runs it where the kernel decides
     restart: str  # when it ends: never, on-failure
     plugin: bool  # whether UNiS' EAL plug-in is loaded
+    telemetry: bool  # whether DPDK's stays on
     ports: tuple[PortPlan, ...]
 
     @property
@@ -240,6 +242,14 @@ class EnginePlan:
 
 
 @dataclass(frozen=True)
+class NicPlan:
+    """A PCI device of the run."""
+
+    address: str
+    driver: str  # that it has meanwhile; empty: its own
+
+
+@dataclass(frozen=True)
 class SwitchPlan:
     """The thread of Open vSwitch that carries packets."""
 
@@ -270,6 +280,7 @@ class Plan:
     share: bool = False  # whether others may use what is left of the platform's CPU
     dma: DmaChoice | None = None  # of the NICs among source and sink
     switch: SwitchPlan | None = None  # None: no link is of kind ovs
+    nics: tuple[NicPlan, ...] = ()  # of source, sink and links
     notes: tuple[str, ...] = ()  # sentences that the user should read
     # Functions with a link to another: each is measured in a run of its own, before this one.
     linked: frozenset[str] = frozenset()
@@ -286,6 +297,16 @@ class Plan:
     def switch_cpus(self) -> tuple[int, ...]:
         """That of Open vSwitch, if there is one."""
         return self.switch.cpus if self.switch else ()
+
+    @property
+    def wires(self) -> dict[str, str]:
+        """The MAC address to which others send, by chain; of those that begin at a wire."""
+        into = {link.name: link.details for link in self.links}
+        return {
+            chain.name: details.nic.macs[0]
+            for chain in self.chains
+            if isinstance(details := into.get(chain.ingress), SriovPlan) and details.wire
+        }
 
     @property
     def goals_ns(self) -> dict[str, float]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from unis import links
 from unis.chain.link import Queues
-from unis.links.kind import LinkPlan, LinkSpec, PortEnds
+from unis.errors import UnisError
+from unis.links.kind import LinkDetails, LinkPlan, LinkSpec, PortEnds
+from unis.nics.layout import VfChoice
 from unis.plan.wiring import LinkPlace, PortPlace, Wiring
 
 
@@ -36,6 +38,7 @@ class Links:
             end=int(
                 links.KINDS[port.kind].duplex
                 and port.rx is not None
+                and not port.rx.wire
                 and self.later[port.rx] == function
             ),
         )
@@ -49,10 +52,11 @@ def name_links(
     folders: Mapping[str, Path],
     there: Iterable[LinkPlan] = (),
     loaded: Path = Path(),
+    on_nics: Mapping[LinkPlace, VfChoice] | None = None,
 ) -> Links:
     """The links of a run; `rings` says how many slots those of each chain have. Files of links are
     in the `folders` of their functions (see `unis.plan.programs`), of functions that have none in
-    `directory`; what programs load is in `loaded`.
+    `directory`; what programs load is in `loaded`. Links `on_nics` have one of those choices.
 
     Links that are `there` already and do not change keep their names.
     """
@@ -69,7 +73,8 @@ def name_links(
             run=run,
             name="",
             slots=place.slots(rings),
-            engine=not place.is_direct,
+            engine=not place.is_direct and not place.wire,
+            wire=place.wire,
             folder=next((folders[end] for end in ends if end in folders), directory),
             directory=directory,
             loaded=loaded,
@@ -78,6 +83,8 @@ def name_links(
             driver=place.of_kind.driver if place.of_kind else None,
             batch=place.of_kind.batch if place.of_kind else None,
             options=place.of_kind.mmsg_options if place.of_kind else (),
+            nic=(on_nics or {}).get(place),
+            receiver=int(place.to is not None and place.to == client),
         )
         at = next(made.setdefault(place.chain, itertools.count()))
         found[place] = names.link(place, spec, at)
@@ -100,15 +107,15 @@ class _Names:
         self._numbers: dict[str, set[int]] = {kind: set() for kind in links.KINDS}
         for link in self._there.values():
             if link.details:
-                self._numbers[link.kind].add(link.details.id)
+                self._numbers[link.kind].update(link.details.ids)
 
     def link(self, place: LinkPlace, spec: LinkSpec, at: int) -> LinkPlan:
         """The link at a place, where it is the chain's `at`th."""
         kind = place.kind
         stays = self._by_place.get((place.key, place.part))
         if stays is None or not _alike(stays, kind, spec):
-            numbers = itertools.chain([at], itertools.count())
-            names = (f"{place.chain}.{number}" for number in numbers)
+            counted = itertools.chain([at], itertools.count())
+            names = (f"{place.chain}.{number}" for number in counted)
             name = next(name for name in names if self._free(name, kind, spec))
             stays = self._there.get(name)
         else:
@@ -116,12 +123,22 @@ class _Names:
         self._used.add(name)
         if stays:
             return replace(stays, edge=place.key, part=place.part)
-        numbered = (at for at in itertools.count() if at not in self._numbers[kind])
-        number = next(numbered)
-        details = links.KINDS[kind].details(replace(spec, name=name), number)
-        if details:
-            self._numbers[kind].add(number)
+        details = self._details(replace(spec, name=name), place)
+        self._numbers[kind].update(details.ids if details else ())
         return LinkPlan(name, kind, spec.slots, details, place.key, place.part)
+
+    def _details(self, spec: LinkSpec, place: LinkPlace) -> LinkDetails | None:
+        kind, taken = links.KINDS[place.kind], self._numbers[place.kind]
+        for number in kind.numbers(spec):
+            if number not in taken:
+                details = kind.details(spec, number)
+                if details is None or taken.isdisjoint(details.ids):
+                    return details
+        raise UnisError(
+            f"all virtual functions are taken that the link from {place.edge.origin} to "
+            f"{place.edge.to} could have, some by links that go: `unis down {spec.run}` and "
+            "`unis up` make it"
+        )
 
     def _free(self, name: str, kind: str, spec: LinkSpec) -> bool:
         if name in self._used:

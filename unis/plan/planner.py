@@ -1,7 +1,7 @@
 """File and machine become a plan, in stages that are walked once: graph, places, sizes, names."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -13,6 +13,8 @@ from unis.chain.model import ChainFile, Kernel
 from unis.chain.problem import Problem
 from unis.chain.values import EGRESS, INGRESS, mean_cost
 from unis.engine.limits import broken, limit
+from unis.links.kind import LinkPlan
+from unis.links.sriov import SriovPlan, nic_of
 from unis.plan import dma
 from unis.plan.containers import with_folders
 from unis.plan.cpus import assign
@@ -24,6 +26,7 @@ from unis.plan.model import (
     EnginePlan,
     FunctionPlan,
     HopPlan,
+    NicPlan,
     Places,
     Plan,
     PortPlan,
@@ -35,8 +38,9 @@ from unis.plan.programs import ProgramPlan, Programs, arguments, look_at_program
 from unis.plan.resources import Numbers, engine_mb, own_mb
 from unis.plan.rings import Known, KnownQuery, Sizes, size
 from unis.plan.solo import on_its_links
-from unis.plan.wiring import Wiring, wire, wiring_problems
-from unis.workload import Start, engine_prefix
+from unis.plan.virtual import look_at_nics, next_hops, plugin_hops
+from unis.plan.wiring import PortPlace, Wiring, wire, wiring_problems
+from unis.workload import Start, engine_prefix, order_problem
 
 _T = TypeVar("_T")
 _SWITCH_PRIORITY = int(limit("KernelScheduling.priority").max or 1)  # above all functions
@@ -62,6 +66,7 @@ def make_plan(
     wiring = wire(chain.file, chain.graph)
     platform = assign(chain.file, machine, others, there.platform_cpus if there else ())
     programs = look_at_programs(chain, wiring, here.folders)
+    on_nics = look_at_nics(chain.file, wiring, machine.sysfs)
     file = programs.file
     if callable(known):
         cpu = next(iter(platform.cpus), None)
@@ -80,6 +85,7 @@ def make_plan(
         *platform.problems,
         *wiring_problems(file, wiring),
         *programs.problems,
+        *on_nics.problems,
         *sizes.narrow,
         *sizes.unmet,
     ]:
@@ -93,11 +99,12 @@ def make_plan(
         programs.folders,
         stay,
         here.port_plugin.parent,
+        on_nics.choices,
     )
     slots = sum(link.slots for link in named.plans() if links.KINDS[link.kind].of_group)
     before = there.dma if there else None
     queues = dma.queues(file.traffic, slots, known.io, before) if known else None
-    notes = [*platform.notes, *programs.notes, *sizes.notes]
+    notes = [*platform.notes, *programs.notes, *sizes.notes, *on_nics.notes]
     notes += [f"NICs: {queues.why}"] if queues and queues.leaky else []
     if file.platform.share and (why := _share_does_nothing(file, len(platform.cpus))):
         notes.append(f"platform.share does nothing {why}")
@@ -113,6 +120,12 @@ def make_plan(
         linked=frozenset(name for place in wiring.direct for name in place.functions),
         make_solo=partial(_solo_plan, chain, wiring, machine, others, places),
     )
+    if problems := [
+        Problem(("functions", function.name), sentence)
+        for function in plan.functions
+        if (sentence := order_problem([port.device for port in function.ports]))
+    ]:
+        raise chain.error(problems)
     # Bounds that no part of the file has by itself, as of paths.
     if sentences := broken(plan.deploy({}, "")):
         raise chain.error([Problem((), f"the engine refuses it: {s}") for s in sentences])
@@ -187,9 +200,16 @@ class _PlanBuilder:
             share=self.chain.file.platform.share,
             dma=self.queues,
             switch=self._switch(),
+            nics=tuple(self._nics()),
             notes=tuple(notes),
             variables=self.chain.variables,
         )
+
+    def _nics(self) -> Iterator[NicPlan]:
+        drivers = dma.pci_drivers(self.chain.file.traffic)
+        for link in self.named.plans():
+            drivers |= dict(links.KINDS[link.kind].binds(link))
+        yield from map(NicPlan, drivers, drivers.values())
 
     def _switch(self) -> SwitchPlan | None:
         """By default above all functions, where it is among them."""
@@ -204,6 +224,7 @@ class _PlanBuilder:
 
     def _engine(self, memory_mb: int) -> EnginePlan:
         pci = dma.pci_addresses(self.chain.file.traffic)
+        pci += tuple(address for link in self.named.plans() if (address := _of_engine(link)))
         hugepages = self.places.hugepages
         of_host = self.chain.file.traffic.interfaces
         return EnginePlan(
@@ -236,7 +257,11 @@ class _PlanBuilder:
             drivers=[file for driver, file in ours.items() if driver in drivers],
             port_plugin=self.places.port_plugin if function.plugin else None,
             devices=devices,
+            needed=self._needed(name),
+            telemetry=function.telemetry,
         )
+        macs = self._macs(name)
+        written = macs, next_hops(self.wiring, name, macs)
         beside = replace(start, lcores=self._lcores(first, function.lcores, self.platform[0]))
         handed = [link for link in self.named.plans() if link.name in {port.rx for port in ports}]
         container = with_folders(
@@ -245,10 +270,13 @@ class _PlanBuilder:
             self.places.port_plugin.parent,
             handed,
         )
+        env = dict(program.env)
+        if hops := plugin_hops(self.wiring, name, devices, macs):
+            env[workload.NEXT_HOPS] = hops
         return FunctionPlan(
-            **vars(replace(program, container=container)),
-            argv=tuple(arguments(function, kind.eal(start), start, cpu)),
-            argv_beside=tuple(arguments(function, kind.eal(beside), beside, cpu)),
+            **vars(replace(program, container=container, env=env)),
+            argv=tuple(arguments(function, kind.eal(start), start, cpu, *written)),
+            argv_beside=tuple(arguments(function, kind.eal(beside), beside, cpu, *written)),
             cpu=cpu,
             lcores=start.lcores,
             group=group,
@@ -264,6 +292,7 @@ class _PlanBuilder:
             kernel=function.kernel or Kernel(),
             restart=_stated(function.restart),
             plugin=function.plugin,
+            telemetry=function.telemetry,
             ports=tuple(ports),
         )
 
@@ -286,6 +315,28 @@ class _PlanBuilder:
             drivers.add(kind.driver_of(ends))
             ports.append(PortPlan(port, device, rx, tx, ends.end))
         return devices, ports, drivers
+
+    def _macs(self, name: str) -> dict[str, str]:
+        """Addresses of its ports on NICs, and of those at the other ends, by their places."""
+        found: dict[str, str] = {}
+        for at, place in enumerate(self.wiring.ports[name]):
+            if links.KINDS[place.kind].on_nics:
+                ends = self.named.port(name, f"{name}.{at}", at, place)
+                macs = nic_of(ends.link).macs
+                found[f"mac{at}"] = macs[ends.end]
+                # Behind the wire by which packets come nobody waits for any.
+                there = macs[1 - ends.end] if len(macs) > 1 else self._behind(place)
+                found |= {f"next_mac{at}": there} if there else {}
+        return found
+
+    def _behind(self, port: PortPlace) -> str | None:
+        """The address to which a function sends over a wire."""
+        out = port.tx is not None and port.tx.origin is not None
+        return self.chain.file.traffic.next_hop if out else None
+
+    def _needed(self, name: str) -> list[str]:
+        kinds = [links.KINDS[place.kind] for place in self.wiring.ports[name]]
+        return [*dict.fromkeys(word for kind in kinds for word in kind.eal)]
 
     def _chain_plan(self, chain: ChainGraph) -> ChainPlan:
         ways = self.wiring.ways
@@ -329,6 +380,12 @@ class _PlanBuilder:
                 branch = BranchPlan(to, edge.match, edge.weight, edge.tap)
                 found.setdefault(link, []).append(branch)
         return tuple(SplitPlan(link, tuple(branches)) for link, branches in found.items())
+
+
+def _of_engine(link: LinkPlan) -> str:
+    """The VF of a link that the engine itself opens."""
+    sriov = link.details if isinstance(link.details, SriovPlan) else None
+    return sriov.nic.addresses[0] if sriov and sriov.vfio and sriov.engine_end else ""
 
 
 def _stated(value: _T | None) -> _T:

@@ -8,9 +8,10 @@ import os
 import pwd
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from unis import built, links
 from unis.chain.graph import Graph
@@ -20,12 +21,13 @@ from unis.chain.problem import Problem
 from unis.container.model import ContainerPlan
 from unis.plan.containers import container_plan, container_problems, program_in
 from unis.plan.wiring import PortPlace, Wiring
-from unis.workload import OFFLOADS, Start
+from unis.workload import COUNTED, OFFLOADS, Start
 
 ROOT = "root"
 # Root without them is not what programs expect of root: it cannot read the folder of a chain file
 # that is somebody's own, nor keep its memory from being paged out.
 ROOTS_CAPABILITIES = ("dac_override", "ipc_lock")
+NO_MACS: Mapping[str, str] = MappingProxyType({})
 _EAL = "{eal}"
 # EAL's arguments that UNiS writes and that EAL accepts only once.
 _WRITTEN = {"--lcores", "--file-prefix", "--proc-type"}
@@ -33,6 +35,7 @@ _LCORES = re.compile(r"[0-9(][0-9,\-@()]*")
 _PLUGIN = "{plugin}"
 _NUMBERED = re.compile(r"\{(vdev|lcore)(\d+)\}")
 _PLACE = re.compile(r"\{(vdev\d+|lcore\d+|file_prefix|cpu|lcores|plugin)\}")
+_MAC = re.compile(r"\{((?:next_)?mac(\d+))\}")  # not of EAL's arguments
 # pcap in both byte orders, with time stamps in µs and in ns; pcapng.
 _CAPTURE_MAGIC = [
     bytes.fromhex(magic) for magic in ["a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "0a0d0d0a"]
@@ -82,7 +85,9 @@ def look_at_programs(chain: LoadedChain, wiring: Wiring, below: Path) -> Program
     problems = [*user_problems(file, wiring)]
     problems += container_problems(file, wiring, chain.directory, places)
     for name, function in graph.functions.items():
-        problems += _place_problems(name, function, len(wiring.ports[name]))
+        ports = wiring.ports[name]
+        on_nics = [at for at, port in enumerate(ports) if links.KINDS[port.kind].on_nics]
+        problems += _place_problems(name, function, len(ports), on_nics)
     problems += _file_problems(chain)
     scheduler = file.scheduler.model_copy(
         update={"controller": _controller(chain), "max_delay_us": file.max_delay_us}
@@ -216,12 +221,24 @@ def _between_users(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
             )
 
 
-def arguments(function: Function, eal: Sequence[str], start: Start, cpu: int) -> list[str]:
-    """EAL's arguments and the function's own, in the places that it leaves for them."""
+def arguments(
+    function: Function,
+    eal: Sequence[str],
+    start: Start,
+    cpu: int,
+    macs: Mapping[str, str] = NO_MACS,
+    next_hops: Sequence[str] = (),
+) -> list[str]:
+    """EAL's arguments and the function's own, in the places that it leaves for them. `macs`: what
+    stands for which; `next_hops`: what a function of ours writes into packets, for each port.
+    """
     if function.command is None:
         yielding = ["--yield-every", str(function.yield_every)] if function.yield_every else []
-        return [*eal, "--", *function.args, *yielding]
-    words = function.command[1:]
+        writing = ["--next-hop", ",".join(next_hops)] if next_hops else []
+        return [*eal, "--", *function.args, *yielding, *writing]
+    words = [
+        _MAC.sub(lambda found: macs.get(found[1], found[0]), it) for it in function.command[1:]
+    ]
     if not _has_places(words):
         if "--" not in words:
             return [*eal, "--", *words]
@@ -261,7 +278,9 @@ def in_image(function: Function) -> bool:
     return function.container is not None and function.container.image is not None
 
 
-def _place_problems(name: str, function: Function, ports: int) -> Iterator[Problem]:
+def _place_problems(
+    name: str, function: Function, ports: int, on_nics: Collection[int]
+) -> Iterator[Problem]:
     """Commands that name what they do not have, or leave out what their offloads need."""
     words = (function.command or [])[1:]
     where = ("functions", name)
@@ -281,6 +300,10 @@ def _place_problems(name: str, function: Function, ports: int) -> Iterator[Probl
                     (*where, "command"),
                     f"{option} is an argument of EAL that UNiS writes itself; remove it",
                 )
+    for place, number in (found for word in words for found in _MAC.findall(word)):
+        if int(number) not in on_nics:
+            sentence = f"{{{place}}}: port {number} is on no link of kind sriov; remove it"
+            yield Problem((*where, "command"), sentence)
     named = any(_PLUGIN in word for word in words)
     if not function.plugin and named:
         yield Problem((*where, "plugin"), "the command names {plugin}; leave one of them out")
@@ -322,6 +345,8 @@ def _driver(port: PortPlace) -> str:
     if stated and stated.driver == "mmsg":
         options = (f"{key}={value}" for key, value in stated.mmsg_options)
         own = [stated.driver, stated.batch, *options]
+    elif stated and stated.kind == "sriov":
+        own = [stated.driver]
     return ",".join([port.kind, *(str(word) for word in own if word)])
 
 
@@ -335,12 +360,18 @@ def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | Non
         return None
     kinds = [links.KINDS[port.kind] for port in wiring.ports[name]]
     offloads = {OFFLOADS: ",".join(function.offloads)} if function.offloads else {}
+    wires = [
+        str(at)
+        for at, port in enumerate(wiring.ports[name])
+        if any(place and place.wire for place in (port.rx, port.tx))
+    ]
+    counted = {COUNTED: ",".join(wires)} if wires else {}
     return ProgramPlan(
         name=name,
         program=program,
         words=tuple(function.args if function.command is None else function.command[1:]),
         drivers=tuple(map(_driver, wiring.ports[name])),
-        env={**function.env, **offloads},
+        env={**function.env, **offloads, **counted},
         user=other_user(function),
         capabilities=capabilities(
             function, [needed for kind in kinds for needed in kind.capabilities]

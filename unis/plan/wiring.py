@@ -34,6 +34,7 @@ class LinkPlace:
     origin: str | None  # the function at this end; None: the engine has it
     to: str | None
     stated: Link | None  # what the file says of it
+    wire: bool = False  # one end is outside the run, and the engine has none
 
     @property
     def functions(self) -> frozenset[str]:
@@ -240,7 +241,10 @@ class _Builder:
             part = edge.out_port or edge.in_port or 0
         else:  # links of the way back that are those of the way there do not count
             part = sum(place.key == (chain.name, *edge.ends) for place in self.places)
-        place = LinkPlace(chain.name, edge, part, kind, first, last, self._stated(chain, edge))
+        wire = self.file.traffic.next_hop is not None and None in (first, last)
+        place = LinkPlace(
+            chain.name, edge, part, kind, first, last, self._stated(chain, edge), wire
+        )
         self.places.append(place)
         return place
 
@@ -395,6 +399,17 @@ def link_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
                 f"applies to kinds {choosing}, and this link is of kind {link.kind}; leave it out"
             )
             yield Problem(("links", at, "driver"), sentence)
+        if link.driver == "vfio" and kind.chooses_driver and not kind.on_nics:
+            yield Problem(
+                ("links", at, "driver"),
+                f"vfio is for links of kind sriov, and this one is a {link.kind}; leave it out",
+            )
+        for key in ("nic", "vlan", "rate", "spoof_check"):
+            if getattr(link, key) and not kind.on_nics:
+                sentence = (
+                    f"is for links of kind sriov, and this one is a {link.kind}; leave it out"
+                )
+                yield Problem(("links", at, key), sentence)
         for key in ("batch", "calls", "wait"):
             if getattr(link, key) and link.driver != "mmsg":
                 yield Problem(
@@ -452,7 +467,23 @@ def wiring_problems(file: ChainFile, wiring: Wiring) -> Iterator[Problem]:
             "two; let the edges state other ports",
         )
     yield from _queue_problems(wiring)
+    yield from _telemetry_problems(wiring)
     yield from _too_many_ports(file, wiring)
+
+
+def _telemetry_problems(wiring: Wiring) -> Iterator[Problem]:
+    for name, function in wiring.graph.functions.items():
+        where = ("functions", name, "telemetry")
+        if function.telemetry and wiring.shares_memory(name):
+            yield Problem(
+                where,
+                "is that of the primary process of a DPDK group; a function on rings has none: let "
+                f"the link to `{name}` state kind: memif",
+            )
+        elif function.telemetry and (function.container or function.user):
+            yield Problem(
+                where, "of a function in a container or with a `user` has no socket that is known"
+            )
 
 
 def _queue_problems(wiring: Wiring) -> Iterator[Problem]:

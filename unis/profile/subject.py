@@ -120,10 +120,10 @@ def of_file(path: Path, name: str | None = None) -> Subject:
         told = "are on several CPUs; an instance of a promise has one: give them the same cpu"
         found.append(Problem(("functions",), told))
     if file.traffic.from_port:
-        told = "is a port, whose rate nobody can set: name a capture, or synthetic packets"
+        told = "is a port or wire, whose rate nobody can set: name a capture, or synthetic packets"
         found.append(Problem(("traffic", "source"), told))
     if file.traffic.sink.kind != "measure":
-        told = "is a port, at which no latency is measured: leave it out"
+        told = "is a port or wire, at which no latency is measured: leave it out"
         found.append(Problem(("traffic", "sink"), told))
     if found:
         raise loaded.error(found)

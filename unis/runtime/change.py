@@ -19,7 +19,7 @@ from unis.plan.difference import Difference, difference, without
 from unis.plan.machine import Machine
 from unis.plan.model import Plan
 from unis.runtime import folders, ovs
-from unis.runtime.claim import claim_more, groups_of
+from unis.runtime.claim import claim_more, noted
 from unis.runtime.costs import known_costs
 from unis.runtime.errors import LaunchError, internal_error
 from unis.runtime.functions import end_functions, listed, start_functions
@@ -27,7 +27,15 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.process import keep_off
 from unis.runtime.requests import Say
 from unis.runtime.run import Run, require_polling
-from unis.runtime.steps import Made, made_by, make_links, place_links, remove_links
+from unis.runtime.steps import (
+    Made,
+    bind_nics,
+    made_by,
+    make_links,
+    place_links,
+    remove_links,
+    restore_nics,
+)
 from unis.v1 import supervisor_pb2 as pb
 
 
@@ -55,7 +63,7 @@ def apply_file(
         return result
     if not steps:
         run.plan = new  # the file that was read counts from then on
-        run.record(chain_file=str(new.chain_file), goals_ns=new.goals_ns, variables=new.variables)
+        run.record(**noted(new))
         return result
     if steps.refused:
         raise LaunchError("; ".join(steps.refused))
@@ -144,6 +152,7 @@ class _ChangeInProgress:
             if function.folder and not function.folder.exists():
                 folders.make(function)
         make_links(run, self.new)
+        bind_nics(run, self.new)
         ovs.follow(run, self.new)
         self._apply(self.new)
         for function in beginning:
@@ -209,6 +218,12 @@ class _ChangeInProgress:
         state = self.run.state
         made = made_by(plan)
         ovs.leave(self.run, plan)
+        nics = {nic.address for nic in plan.nics}
+        bindings = [one for one in state.bindings if one.address in nics]
+        for one in [one for one in state.bindings if one not in bindings]:
+            for problem in restore_nics([one]):
+                bindings.append(one)
+                self._tell(problem)
         left: set[Made] = set()  # to be tried again when the run ends
         gone = [one for one in state.made if one not in made]
         for problem in remove_links(gone):
@@ -216,13 +231,8 @@ class _ChangeInProgress:
             self._tell(problem)
         known = {function.name for function in plan.functions}
         self.run.record_event(
-            chain_file=str(plan.chain_file),
-            groups=groups_of(plan),
-            cpus=sorted(plan.cpus),
-            switch_cpus=list(plan.switch_cpus),
-            hugepages_mb=plan.hugepages_mb,
-            goals_ns=plan.goals_ns,
-            variables=plan.variables,
+            **noted(plan),
+            bindings=bindings,
             made=[one for one in state.made if one in made or one in left],
             functions=[function for function in state.functions if function.name in known],
         )

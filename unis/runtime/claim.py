@@ -3,12 +3,13 @@
 import os
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 from unis import built, links
 from unis.links import namespaces
 from unis.plan.cpus import clashing
 from unis.plan.model import Plan
-from unis.runtime import contained, hugepages, interfaces
+from unis.runtime import contained, hugepages, interfaces, nics
 from unis.runtime.clean_up import clean_up, forget
 from unis.runtime.directory import RunDirectory, all_runs, damages, machine_lock
 from unis.runtime.errors import LaunchError, as_root
@@ -48,15 +49,11 @@ def claim(
         _require_no_clash(plan, others)
         if not plan.foreign:
             _require_hugepages(plan.hugepages_mb, others)
+            nics.require(plan, others)
         state = RunState(
             run_id=uuid.uuid4().hex,
             name=plan.name,
-            chain_file="" if plan.foreign else str(plan.chain_file.resolve()),
-            groups=groups_of(plan),
-            cpus=sorted(plan.cpus),
             platform_cpus=list(plan.platform_cpus),
-            switch_cpus=list(plan.switch_cpus),
-            hugepages_mb=plan.hugepages_mb,
             launcher=ProcessId.me(),
             policy=options.policy,
             controller=options.controller,
@@ -64,8 +61,7 @@ def claim(
             joined=plan.engine.joins,
             nic_buffers=plan.dma.buffers if plan.dma else 0,
             interfaces=plan.traffic.interfaces,
-            goals_ns=plan.goals_ns,
-            variables=dict(plan.variables),
+            **noted(plan),
         )
         if failed := directory.read():  # nobody may have read its logs yet: they are kept
             for problem in forget(directory, failed.run_id):
@@ -77,6 +73,21 @@ def claim(
         return state
 
 
+def noted(plan: Plan) -> dict[str, Any]:
+    """What a run's state has of its plan, and of another one once that is applied."""
+    return {
+        "chain_file": "" if plan.foreign else str(plan.chain_file.resolve()),
+        "groups": groups_of(plan),
+        "cpus": sorted(plan.cpus),
+        "switch_cpus": list(plan.switch_cpus),
+        "hugepages_mb": plan.hugepages_mb,
+        "nics": [nic.address for nic in plan.nics],
+        "goals_ns": plan.goals_ns,
+        "wires": plan.wires,
+        "variables": dict(plan.variables),
+    }
+
+
 def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None:
     """Notes what the run of `state` takes beside what it has once it is `plan`, or LaunchError."""
     require_machine(plan)
@@ -84,6 +95,7 @@ def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None
         _require_no_damage(but=state.name)
         others = _runs_beside(state)
         _require_no_clash(plan, others)
+        nics.require(plan, others, state.nics)
         more = plan.hugepages_mb - state.hugepages_mb
         if more > 0:
             _require_hugepages(more, others)
@@ -92,6 +104,7 @@ def claim_more(plan: Plan, state: RunState, record: Callable[..., None]) -> None
             cpus=sorted({*state.cpus, *plan.cpus}),
             switch_cpus=sorted({*state.switch_cpus, *plan.switch_cpus}),
             hugepages_mb=max(plan.hugepages_mb, state.hugepages_mb),
+            nics=list(dict.fromkeys([*state.nics, *(nic.address for nic in plan.nics)])),
         )
 
 
@@ -103,7 +116,9 @@ def require_room(plan: Plan, old: RunState) -> None:
     require_machine(plan)
     _require_no_damage()
     freed_mb = 0 if old.undone() else old.hugepages_mb
-    _require_hugepages(plan.hugepages_mb, _runs_beside(old), freed_mb)
+    others = _runs_beside(old)
+    _require_hugepages(plan.hugepages_mb, others, freed_mb)
+    nics.require(plan, others, old.nics)
 
 
 def require_machine(plan: Plan, remark: Report = lambda _: None) -> None:
@@ -163,7 +178,8 @@ def _require_no_clash(plan: Plan, others: list[RunState]) -> None:
                 "still needed"
             )
             raise LaunchError(
-                f"{why}: run `unis down {other.name}` first, or give this one another --name",
+                f"{why}: run `unis down {other.name}` first, or give this one another name: "
+                "`name:` in its file, or `--name` of `unis up`",
                 bad_input=False,
             )
         for interface in {*plan.traffic.interfaces} & {*other.interfaces}:

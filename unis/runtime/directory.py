@@ -19,6 +19,7 @@ from unis.runtime.files import (
 from unis.runtime.process import keep_off
 from unis.runtime.state import RunState
 
+DPDK_RUNTIME = Path("/var/run/dpdk")
 _STATE = "state.json"
 _TAIL_BYTES = 1 << 15  # of a log, for an error message
 _LINE_LETTERS = 1000  # likewise, of a line
@@ -163,10 +164,25 @@ def damages() -> dict[str, str]:
     }
 
 
+def telemetry_sockets(state: RunState) -> dict[str, str]:
+    """DPDK's own telemetry, where a function has it on: a socket each."""
+    sockets = {
+        function.name: DPDK_RUNTIME / f"{group}.{function.name}" / "dpdk_telemetry.v2"
+        for function in state.functions
+        for group in state.groups[:1]  # the engine's
+    }
+    return {name: str(socket) for name, socket in sockets.items() if socket.is_socket()}
+
+
 def keep_off_functions() -> None:
     """Keeps us off the CPUs of all functions: nobody who looks or cleans up may wait for them."""
     with contextlib.suppress(NotAllowedError):
-        keep_off(cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus)
+        keep_off(function_cpus())
+
+
+def function_cpus() -> set[int]:
+    """The CPUs of all functions. NotAllowedError as of `all_runs`."""
+    return {cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus}
 
 
 def _directories() -> list[RunDirectory]:

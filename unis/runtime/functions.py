@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from unis import links, workload
 from unis.links import namespaces
 from unis.runtime import contained
+from unis.runtime.directory import DPDK_RUNTIME
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import remove_tree
 from unis.runtime.orphans import mark_of, orphans
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from unis.plan.model import FunctionPlan
     from unis.runtime.run import Run
 
-DPDK_RUNTIME = Path("/var/run/dpdk")
 _SOCKET_SECONDS = 5.0  # until a function serves its memifs
 _PATIENCE = 20.0  # for an engine that does something else
 _GENTLE_SECONDS = 0.5  # while others wait for it to be gone

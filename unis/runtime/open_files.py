@@ -5,6 +5,10 @@ from pathlib import Path
 
 from unis.runtime.errors import LaunchError
 
+# What UNiS' EAL plug-in shares with the engine (ports/unis_ports/turns_shm.h), in bytes.
+_TURNS = "/memfd:unis_turns"
+_TURNS_HEAD, _TURNS_PLACE, _TURNS_PLACES = 64, 128, 32
+
 
 def open_files(pid: int) -> list[tuple[Path, str]]:
     """By their number, and what they are links to; LaunchError if nobody may look."""
@@ -27,3 +31,18 @@ def sockets_of(pid: int) -> set[int]:
         targets = [target for _, target in open_files(pid)]
         return {int(target[8:-1]) for target in targets if target.startswith("socket:[")}
     return set()
+
+
+def has_polled(pid: int) -> bool:
+    """Whether a thread of it has polled a port, as UNiS' EAL plug-in notes it: the place of a
+    thread begins with its number, a free one with 0.
+    """
+    with contextlib.suppress(LaunchError, OSError):
+        for path, target in open_files(pid):
+            if target.startswith(_TURNS):
+                with path.open("rb") as file:
+                    noted = file.read(_TURNS_HEAD + _TURNS_PLACE * _TURNS_PLACES)
+                return any(
+                    any(noted[at : at + 4]) for at in range(_TURNS_HEAD, len(noted), _TURNS_PLACE)
+                )
+    return False

@@ -1,6 +1,7 @@
 """A plan for this machine as it is now, with the runs that are on it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from unis.plan.machine import Machine, OtherRun
 from unis.plan.model import Places, Plan
 from unis.plan.planner import make_plan
 from unis.plan.rings import Known, KnownQuery, last_level_cache
-from unis.runtime import hugepages
+from unis.runtime import hugepages, nics
 from unis.runtime.costs import costs_of, known_switch_ns, shares_of
 from unis.runtime.directory import all_runs, keep_off_functions, run_directory
 from unis.runtime.errors import NotAllowedError
@@ -35,6 +36,8 @@ def plan_chain(
     `machine`: looked at before we kept ourselves off any CPU of it.
     """
     machine = machine or look()
+    with suppress(NotAllowedError):
+        chain = nics.resolved(chain, [state for _, state in all_runs()])
     beside, notes = _beside(chain.file.name)
     plan = make_plan(chain, machine, beside, places, there, partial(_known, beside))
     return replace(plan, notes=(*plan.notes, *notes))

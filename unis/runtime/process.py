@@ -14,6 +14,10 @@ from pathlib import Path
 
 GENTLE_SECONDS = 2.0  # for a process that is asked to end
 _KILLED_SECONDS = 3.0
+_EXEC_SECONDS = 1.0  # for a process that starts a program, if others keep the CPU from it
+_LOOK_SECONDS = 0.001
+_LOOKS = 3  # that find an environment empty, until it is taken to be so
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 
 
 @dataclass(frozen=True)
@@ -89,13 +93,32 @@ class _Stat:
     state: str
     parent: int
     start_time: int
+    flags: int  # PF_
+    environment: tuple[int, int]  # addresses of its begin and end; 0: not there, or not yet
+
+    @property
+    def never_has_one(self) -> bool:
+        """Whether it has no environment, whenever one looks."""
+        return self.state in "ZX" or bool(self.flags & _KERNEL_THREAD)
+
+    @property
+    def looks_empty(self) -> bool:
+        """Whether it has an empty environment, or is in execve(2), where it is so for a moment."""
+        begin, end = self.environment
+        return begin == end != 0
 
 
 def _stat(path: Path) -> _Stat | None:
     try:
         # The name in brackets may hold anything, brackets too.
         fields = path.read_text(errors="replace").rpartition(")")[2].split()
-        return _Stat(state=fields[0], parent=int(fields[1]), start_time=int(fields[19]))
+        return _Stat(
+            state=fields[0],
+            parent=int(fields[1]),
+            start_time=int(fields[19]),
+            flags=int(fields[6]),
+            environment=(int(fields[47]), int(fields[48])),
+        )
     except (OSError, IndexError, ValueError):
         return None
 
@@ -170,9 +193,19 @@ def all_pids() -> Iterator[int]:
 
 
 def _is_marked(pid: int, key: str, value: str) -> bool:
+    until = time.monotonic() + _EXEC_SECONDS
+    empty: list[tuple[int, int]] = []  # looks in a row that found it empty, at these addresses
     with contextlib.suppress(OSError):
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return f"{key}={value}".encode() in environment
+        while time.monotonic() < until:
+            if text := Path(f"/proc/{pid}/environ").read_bytes():
+                return f"{key}={value}".encode() in text.split(b"\0")
+            stat = _stat(Path(f"/proc/{pid}/stat"))
+            if stat is None or stat.never_has_one:
+                break
+            empty = [*empty, stat.environment] if stat.looks_empty else []
+            if len(empty) >= _LOOKS and {*empty[-_LOOKS:]} == {stat.environment}:
+                break
+            time.sleep(_LOOK_SECONDS)
     return False
 
 

@@ -24,6 +24,7 @@ from unis.runtime.directory import RunDirectory, run_directory
 from unis.runtime.errors import LaunchError, NotAllowedError, RunFailedError, internal_error
 from unis.runtime.files import appending, locked, written
 from unis.runtime.interrupts import Interrupts
+from unis.runtime.open_files import has_polled
 from unis.runtime.orphans import FUNCTION_MARK, Orphan, left_behind, mark_of
 from unis.runtime.privileges import Rights
 from unis.runtime.process import children
@@ -32,9 +33,12 @@ from unis.runtime.xdp_sockets import of_ports
 from unis.v1 import engine_pb2 as pb
 from unis.v1.common_pb2 import Policy
 from unis.v1.engine_pb2 import ControllerKind
+from unis.workload import COUNTED
 
 _PARTING_SECONDS = 5.0  # for a function that goes into the background, once it has forked
 _ENDING_SECONDS = 1.0  # for one whose end the engine has seen already
+_POLLING_SECONDS = 20.0  # until the plug-in has seen a function poll
+_LOOK_SECONDS = 0.02
 
 
 @dataclasses.dataclass
@@ -249,6 +253,7 @@ class Run:
         attached = None
         while attached is not (process := self.functions[function].process):
             try:
+                self._await_polling(function, alive)
                 sockets = self._sockets_of(function, alive)
                 process = self.functions[function].process
                 self.client.attach(function, process.pid, alive, xdp_sockets=sockets)
@@ -264,6 +269,21 @@ class Run:
             attached = process
             alive()
         self._coming.discard(function)
+
+    def _await_polling(self, function: str, alive: Callable[[], None]) -> None:
+        """Of a function whose links the engine cannot look into: it would take one that still
+        starts, and does not sleep, for one that polls.
+        """
+        plan = self.plan.function(function)
+        ends = {port.rx or port.tx for port in plan.ports}
+        unseen = {one.name for one in self.plan.links if links.KINDS[one.kind].binds(one)}
+        # Of a wire, whatever its driver, the engine finds the counts before there is a port.
+        if not plan.plugin or not (ends & unseen or COUNTED in plan.env):
+            return
+        until = time.monotonic() + _POLLING_SECONDS
+        while not has_polled(self.functions[function].process.pid) and time.monotonic() < until:
+            alive()
+            time.sleep(_LOOK_SECONDS)
 
     def _sockets_of(self, function: str, alive: Callable[[], None]) -> Mapping[int, int]:
         """By its ports, those that the engine cannot find; LaunchError if it does not open them."""

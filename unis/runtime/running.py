@@ -51,6 +51,11 @@ def measure_costs(
     take turns in one run; one with a link to another function has a run of its own. A function that
     cannot be measured, as one of several polling threads, is told of and left out.
     """
+    if plan.wires and groups:
+        raise LaunchError(
+            "nothing of UNiS sends packets through functions at wires, so they are not measured; "
+            "state their cost_ns"
+        )
     only = Options(start=False, costs="unknown", sizes=options.sizes)
     costs: dict[str, Cost] = {}
 

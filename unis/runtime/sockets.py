@@ -15,7 +15,7 @@ from typing import Any
 
 from unis.links import namespaces
 from unis.links.netlink import netlink
-from unis.plan.attached import Device, PacketEnd, PacketSocket
+from unis.plan.attached import DeviceId, PacketEnd, PacketSocket
 from unis.runtime.errors import LaunchError
 from unis.runtime.open_files import sockets_of
 from unis.runtime.process import all_pids
@@ -41,8 +41,8 @@ class Interface:
     """One of the network namespace of a process."""
 
     name: str
-    device: Device
-    peer: Device | None  # of a veth, where that is known
+    device: DeviceId
+    peer: DeviceId | None  # of a veth, where that is known
     sockets: tuple["_SeenSocket", ...]
 
 
@@ -134,8 +134,8 @@ def _interfaces(pid: int, own: set[int]) -> Iterator[Interface]:
             if on_it and link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth":
                 number = link.get_attr("IFLA_LINK_NETNSID")
                 there = namespace if number is None else _numbered(number)
-                peer = Device(there, link.get_attr("IFLA_LINK")) if there else None
-            yield Interface(link.get_attr("IFLA_IFNAME"), Device(namespace, index), peer, on_it)
+                peer = DeviceId(there, link.get_attr("IFLA_LINK")) if there else None
+            yield Interface(link.get_attr("IFLA_IFNAME"), DeviceId(namespace, index), peer, on_it)
 
 
 def _queues(link: Any) -> int:

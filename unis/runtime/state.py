@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from unis.nics.binding import Binding
 from unis.runtime.process import ProcessId
 
 VERSION = 1  # of the file; a change that old readers would take for something else raises it
@@ -66,8 +67,11 @@ class RunState:
     switch_cpus: list[int] = field(default_factory=list)  # of Open vSwitch
     interfaces: list[str] = field(default_factory=list)  # of the host: its source and sink
     goals_ns: dict[str, float] = field(default_factory=dict)  # on p95 latency, by chain
+    wires: dict[str, str] = field(default_factory=dict)  # MAC addresses to which others send
     variables: dict[str, str] = field(default_factory=dict)  # that the chain file used
     made: list[tuple[str, str]] = field(default_factory=list)  # for links: their kind, its name
+    nics: list[str] = field(default_factory=list)  # addresses of PCI devices that it has
+    bindings: list[Binding] = field(default_factory=list)  # as they were, of those it has changed
     leaf: str | None = None  # cgroup v2, below its mount
     guard: ProcessId | None = None
     unisd: ProcessId | None = None
@@ -126,6 +130,7 @@ class RunState:
             data["functions"] = [_function(part) for part in data["functions"]]
             data["ovs"] = _function(data["ovs"]) if data.get("ovs") else None
             data["phase"] = Phase(data["phase"])
+            data["bindings"] = [Binding(**part) for part in data.get("bindings", [])]
             data["made"] = [(str(kind), str(name)) for kind, name in data.get("made", [])]
             return cls(**data)
         except (KeyError, TypeError, AttributeError) as error:

@@ -12,7 +12,7 @@ import contextlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,15 @@ from unis import built, links
 from unis.errors import UnisError
 from unis.links import namespaces
 from unis.links.devices import place
+from unis.nics import binding, sysfs, usable
+from unis.nics.binding import Binding
 from unis.runtime import cgroup, child, folders, hugepages, kernel_settings, ovs
 from unis.runtime.cgroup import Leaf
 from unis.runtime.child import Command
-from unis.runtime.directory import run_directory
+from unis.runtime.directory import DPDK_RUNTIME, run_directory
 from unis.runtime.errors import LaunchError
 from unis.runtime.files import appending, remove_tree, written
-from unis.runtime.functions import DPDK_RUNTIME, remove_traces, start_functions
+from unis.runtime.functions import remove_traces, start_functions
 from unis.runtime.held import put_back
 from unis.runtime.process import ProcessId, end, keep_off, marked, unblock
 from unis.runtime.state import RUN_MARK, RunState
@@ -149,10 +151,12 @@ def _makers(plan: Plan) -> Iterator[tuple[Made, Callable[[], None]]]:
 
 
 def make_links(run: Run, plan: Plan) -> None:
-    """Makes what is not there yet, each noted before.
+    """Makes what is not there yet, each noted before, and tells what the user should know of it.
 
-    UnisError if it cannot be: then the note goes, for what has that name is somebody else's.
+    UnisError if it cannot be: then the note goes, for what has that name is somebody else's, unless
+    something of ours is left.
     """
+    there = run.state.made
     for made, make in _makers(plan):
         if made not in run.state.made:
             before = run.state.made
@@ -161,10 +165,17 @@ def make_links(run: Run, plan: Plan) -> None:
                 try:
                     make()
                 except UnisError:
-                    run.record(made=before)
+                    kind = links.KINDS.get(made[0])
+                    if kind is None or not kind.is_left(made[1]):
+                        run.record(made=before)
                     raise
     with run.switch.deferred():
         place_links(plan)
+    for link in plan.links:
+        kind = links.KINDS[link.kind]
+        if (link.kind, kind.made(link)) not in there:
+            for sentence in kind.remarks(link):
+                run.tell(f"link {link.name}: {sentence}")
 
 
 def place_links(plan: Plan) -> None:
@@ -199,6 +210,28 @@ def _remove_made(kind: str, name: str) -> list[str]:
     if found := links.KINDS.get(kind):
         return found.remove(name)
     return [f"cannot remove {name}: this `unis` knows no kind of link `{kind}`"]
+
+
+# ------------------------------------------------------------------ drivers of NICs
+
+
+def bind_nics(run: Run, plan: Plan) -> None:
+    """Gives each NIC that has another driver the one that the plan wants; noted before."""
+    for nic in plan.nics:
+        noted = run.state.bindings
+        if nic.driver and nic.address not in [one.address for one in noted]:
+            if nic.driver == usable.VFIO:
+                usable.load_module(sysfs.SYS)
+            run.record(bindings=[*noted, binding.found(nic.address, sysfs.SYS)])
+            with run.switch.deferred():
+                # Whoever undoes the run ends what still writes first, by this mark.
+                marks = {RUN_MARK: run.state.run_id}
+                binding.bind(nic.address, nic.driver, sysfs.SYS, marks)
+
+
+def restore_nics(bindings: Sequence[Binding]) -> list[str]:
+    """Gives them back to the drivers that they had, the last first; what could not be."""
+    return [problem for one in reversed(bindings) for problem in binding.restore(one, sysfs.SYS)]
 
 
 # ------------------------------------------------------------------ the engine
@@ -308,6 +341,11 @@ STEPS = (
         "LinkDevices",
         lambda run: make_links(run, run.plan),
         lambda state, _: remove_links(state.made),
+    ),
+    StartStep(
+        "Nics",
+        lambda run: bind_nics(run, run.plan),
+        lambda state, _: restore_nics(state.bindings),
     ),
     StartStep("Switch", lambda run: ovs.follow(run, run.plan)),
     StartStep("Engine", start_engine, _remove_engine),

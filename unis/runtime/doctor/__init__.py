@@ -3,7 +3,7 @@
 from unis.isolate.hardware import detect
 from unis.plan.machine import Machine
 from unis.runtime.directory import keep_off_functions
-from unis.runtime.doctor import caches, kernel, machine, runs, software
+from unis.runtime.doctor import caches, kernel, machine, nics, runs, software
 from unis.runtime.doctor.finding import Finding
 
 
@@ -16,7 +16,7 @@ def examine() -> list[Finding]:
         kernel.permission(), kernel.capabilities(), machine.cpus(ours), machine.distance(ours),
         kernel.hugepage_memory(), kernel.rt_throttling(), kernel.rt_groups(), kernel.fair_server(),
         kernel.run_group(), kernel.network_namespaces(), kernel.packet_sockets(),
-        kernel.host_interfaces(), machine.isolated_cores(ours),
+        kernel.host_interfaces(), *nics.nics(), machine.isolated_cores(ours),
         machine.tsc(), machine.transparent_hugepages(), machine.governor(), machine.smt(),
         machine.timers(),
         caches.isolation(found), caches.dma(found),

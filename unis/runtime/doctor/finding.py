@@ -1,6 +1,7 @@
 """What `unis doctor` says of one thing that it looked at."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class Finding:
     found: str
     meaning: str = ""
     mend: str = ""  # a command
+    details: Mapping[str, object] = field(default_factory=dict)  # the same for programs
 
 
 def fine(check: str, found: str) -> Finding:

@@ -1,0 +1,1 @@
+"""NICs and their virtual functions (VFs): PCI devices, and which driver has them."""
