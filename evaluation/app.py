@@ -8,14 +8,32 @@ from evaluation.commands.emulated import agent, cache
 from evaluation.commands.fairness import fairness
 from evaluation.commands.faults import faults
 from evaluation.commands.goals import goals
+from evaluation.commands.model import model
 from evaluation.commands.paper import paper
 from evaluation.commands.promises import promises
 from evaluation.commands.resq import resq
 from evaluation.commands.scc import scc
+from evaluation.commands.scrapes import scrapes
+from evaluation.commands.vhost import vhost
 from unis.cli.app import Commands, QuietOption, VerboseOption, set_voice
 from unis.cli.profile_command import nf
 
-COMMANDS = (paper, scc, resq, fairness, goals, agreement, faults, promises, agent, cache, ways)
+COMMANDS = (
+    paper,
+    scc,
+    model,
+    vhost,
+    resq,
+    fairness,
+    goals,
+    agreement,
+    faults,
+    promises,
+    scrapes,
+    agent,
+    cache,
+    ways,
+)
 
 app = typer.Typer(
     name="evaluation",

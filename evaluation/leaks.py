@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from unis.runtime import cgroup, hugepages, kernel_settings
-from unis.runtime.directory import run_directory
-from unis.runtime.functions import DPDK_RUNTIME
+from unis.runtime.directory import DPDK_RUNTIME, run_directory
 from unis.runtime.process import marked
 from unis.runtime.state import RUN_MARK, RunState
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from unis.links.kind import LinkKind
+from unis.nics.sysfs import full_address
 
 GroupName = Literal["engine", "own"]
-OFFLOADS = "UNIS_OFFLOADS"  # what the plug-in reads (ports/unis_ports/offloads.h)
+# What the plug-in reads (ports/unis_ports/offloads.h, next_hops.h, turns.h).
+OFFLOADS, NEXT_HOPS, COUNTED = "UNIS_OFFLOADS", "UNIS_NEXT_HOPS", "UNIS_COUNTED"
 
 
 def engine_prefix(run: str) -> str:
@@ -26,7 +28,9 @@ class Start:
     drivers: Sequence[Path]  # of its ports, those that are ours
     # Stands between a program and its ports, whatever their driver; None: nothing does.
     port_plugin: Path | None
-    devices: Sequence[str]  # values of EAL's --vdev
+    devices: Sequence[str]  # values of EAL's --vdev, or of -a for PCI devices
+    needed: Sequence[str] = ()  # further arguments of EAL's, by its ports
+    telemetry: bool = False  # whether DPDK's stays on
 
     @property
     def loaded(self) -> list[str]:
@@ -35,9 +39,34 @@ class Start:
         return [word for part in parts for word in ("-d", str(part))]
 
     @property
+    def pci(self) -> list[str]:
+        """EAL's arguments for its ports on PCI devices, and for no other PCI device."""
+        devices = [device for device in self.devices if is_pci(device)]
+        return [word for device in devices for word in ("-a", device)] or ["--no-pci"]
+
+    @property
     def ports(self) -> list[str]:
-        """EAL's arguments for its ports."""
-        return [f"--vdev={device}" for device in self.devices]
+        """EAL's arguments for its other ports."""
+        return [f"--vdev={device}" for device in self.devices if not is_pci(device)]
+
+
+def is_pci(device: str) -> bool:
+    """Whether EAL's name of a device is the address of a PCI device."""
+    return bool(full_address(device.partition(",")[0]))
+
+
+def order_problem(devices: Sequence[str]) -> str:
+    """Why EAL would number these devices in another order; empty: it would not.
+
+    It opens PCI devices first, by address.
+    """
+    pci = [device for device in devices if is_pci(device)]
+    if [*sorted(pci), *(device for device in devices if device not in pci)] == [*devices]:
+        return ""
+    return (
+        f"DPDK numbers ports on PCI devices first, by address, and here they are {', '.join(pci)} "
+        "among others; give its first ports the NICs, in the order of their addresses"
+    )
 
 
 class ProgramKind(ABC):
@@ -91,7 +120,7 @@ class Secondary(ProgramKind):
             *("--lcores", start.lcores),
             "--proc-type=secondary",
             f"--file-prefix={start.file_prefix}",
-            "--no-pci",
+            *start.pci,
             # The default pool is not preemptible: real-time functions would wait for ever.
             "--mbuf-pool-ops-name=lf_stack",
             "--iova-mode=va",  # as unisd: packets never leave for a device of the function's
@@ -128,9 +157,10 @@ class Primary(ProgramKind):
             "--proc-type=primary",
             f"--file-prefix={start.file_prefix}",
             "--in-memory",
-            "--no-pci",
+            *start.pci,
             "--iova-mode=va",
-            "--no-telemetry",
+            *([] if start.telemetry else ["--no-telemetry"]),
+            *start.needed,
             *start.ports,
         ]
 

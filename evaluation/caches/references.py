@@ -28,6 +28,10 @@ BUFFERS = 1024  # 512 descriptors each way, as the reference functions ask for
 _VALGRIND_FOLDERS = ("/usr/libexec/valgrind", "/usr/lib/x86_64-linux-gnu/valgrind")
 _VALGRIND_FILE = "vgpreload_core-amd64-linux.so"
 _SECONDS = 900
+_KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR")  # of our environment
+_PADDING = "PADDING"
+_POINTER_BYTES = 8
+_ABOVE_STACK_BYTES = 1 << 15  # of the environment and the words, or a multiple
 _WORK = ".recording-"  # folder, while it is made
 _STALE_SECONDS = 3600  # no recording takes so long: whose folder it was has been killed
 
@@ -110,17 +114,12 @@ def _sweep(kept: Path) -> None:
 def _record(subject: RecordedProgram, flows: Flows, buffers: int, work: Path) -> Path:
     capture, out = work / "in.pcap", work / "out.refs"
     write_capture(capture, flows.frames())
+    words = by_itself(subject.program, subject.arguments, capture)
     command = [
         str(_recorder()), "--command-line-only=yes", "--tool=unis-refs", "-q",
-        f"--out={out}", f"--entry={subject.entry}", f"--buffers={buffers}",
-        *by_itself(subject.program, subject.arguments, capture),
+        f"--out={out}", f"--entry={subject.entry}", f"--buffers={buffers}", *words,
     ]  # fmt: skip
-    environment = {
-        **os.environ,
-        "VALGRIND_LIB": str(_valgrind_folder()),
-        "VALGRIND_LAUNCHER": str(_recorder()),  # its core insists on one
-        "TMPDIR": str(work),
-    }
+    environment = _environment(words, work)
     try:
         done = subprocess.run(
             command, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
@@ -152,6 +151,22 @@ def _record(subject: RecordedProgram, flows: Flows, buffers: int, work: Path) ->
             "packets, or was stripped of its symbols"
         )
     return out
+
+
+def _environment(words: Sequence[str], work: Path) -> dict[str, str]:
+    """Padded: it lies above the stack, with the words of the command. Else it would depend on their
+    lengths which lines of the tables share a place in the cache with those of the stack.
+    """
+    environment = {
+        **{name: os.environ[name] for name in _KEPT if name in os.environ},
+        "VALGRIND_LIB": str(_valgrind_folder()),
+        "VALGRIND_LAUNCHER": str(_recorder()),  # its core insists on one
+        "TMPDIR": str(work),
+        _PADDING: "",
+    }
+    texts = [*words, *(f"{name}={text}" for name, text in environment.items())]
+    length = sum(len(os.fsencode(text)) + 1 + _POINTER_BYTES for text in texts)
+    return {**environment, _PADDING: "x" * (-length % _ABOVE_STACK_BYTES)}
 
 
 def _valgrind_folder() -> Path:

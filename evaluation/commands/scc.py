@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from unis import built
+from evaluation.commands.shared import VERDICT_STYLES, find_fetched_programs
 from unis.cli.bench_options import ratio_cells, us_text, words_of
 from unis.cli.terminal import out, say, table_of, writable, write_result
 
 if TYPE_CHECKING:
     from evaluation.scc.results import SccResults
     from evaluation.scc.rows import SccRatio, SccRow
-
-_STYLES = {"holds": "green", "does not hold": "red", "too close to tell": "yellow"}
 
 
 def scc(
@@ -85,8 +82,7 @@ def scc(
     file = writable(output / "results.json")
     machine = Machine.this()
     summary, commit = MachineSummary.this(len(machine.cpus)), Source.this().commit
-    fetched = built.build_directory() / "third-party" / "bin"  # Open vSwitch, if not installed
-    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(fetched)])
+    find_fetched_programs()
     bench = SccBench(settings, machine, say)
     say(f"{len(bench.steps)} steps, about {bench.seconds / 60:.0f} min")
     results = results_of(bench.found, settings, summary, commit)
@@ -137,7 +133,7 @@ def _print(results: SccResults) -> None:
             continue
         table.add_row(
             claim.claim, claim.bounds, *_ratio_cells(claim.ratio),
-            Text(str(claim), _STYLES.get(claim.verdict, "dim")),
+            Text(str(claim), VERDICT_STYLES.get(claim.verdict, "dim")),
         )  # fmt: skip
     out.print(table)
     for part, reason in results.left_out.items():

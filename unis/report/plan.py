@@ -29,6 +29,7 @@ def plan_page(
     rows: Sequence[Row],
     refused: Iterable[Refusal],
     kept: Sequence[PromiseExplanation] = (),
+    costs: Iterable[str] = (),
     *,
     shared: bool = False,
 ) -> str:
@@ -41,6 +42,7 @@ def plan_page(
         name=name,
         summary=summary,
         note=_SHARED if shared else _ALONE,
+        costs=[*costs],
         refused=[refusal.why for refusal in refused],
         colours=shades,
         drawing=main,

@@ -10,6 +10,9 @@ program is solved with those that matter, which `pricing_problem` finds. Whateve
 intermediate program gives, they make a bound (Lagrange): no placement uses fewer machines than what
 promises are worth by them, less what sockets are worth more than they cost. The fewest machines
 with the contents and splits that were found are then looked for in whole numbers.
+
+Promises are first split into as few instances as suffice. Where that needs more machines than
+`volume` says that any placement needs, splits into more instances are tried too.
 """
 
 import math
@@ -26,8 +29,9 @@ from unis.slo.placement import Instance, NoRoomError, PlacedMachine, Placement, 
 from unis.slo.pricing_problem import Catalogue, Mixture, Worth, contents, proven
 from unis.slo.profile import Workload
 from unis.slo.program import InfeasibleError, Program
-from unis.slo.sockets import Content, Ints, Size, SocketProblem, holds, problem_of
-from unis.slo.splits import Split
+from unis.slo.sockets import Content, Ints, Size, SocketProblem, holds, problem_of, table_of
+from unis.slo.splits import MOST_INSTANCES, Split
+from unis.slo.volume import machines_for_volume
 
 _EPSILON = 1e-6  # of a machine
 _NOTHING = 1e-4  # of a machine: what a column costs that is tried first
@@ -38,34 +42,71 @@ _RELAXED = 0.6  # of the time
 _COLUMNS = 12  # contents of a socket at once
 _MORE = 3  # times that more is added where the bound is not met
 _CHEAP = 24  # splits of a promise then
+_INSTANCES = (2, 4, MOST_INSTANCES)  # of a promise: tried in turn where fewer machines may do
+_WIDER = 5.0  # seconds for that
 _LOOK = 20  # turns between two looks at the bound
+_NO_ROOM = "the servers cannot hold these promises, whatever is placed where"
 
 
 def by_sockets(workload: Workload, seconds: float, gap: float) -> Placement:
     """Places all promises that can be kept. Raises NoRoomError."""
     began = time.monotonic()
+    until = began + seconds
     problem, refused = problem_of(workload)
     if not problem.demands:
         return Placement((), refused, 0, time.monotonic() - began)
-    search = _Search(problem, gap)
-    search.begin(greedy(workload))
-    search.relax(began + seconds * _RELAXED, enough=True)
+    try:
+        volume = machines_for_volume(problem, seconds * _RELAXED)
+    except InfeasibleError:
+        raise NoRoomError(_NO_ROOM) from None
+    any_split = math.ceil(volume - _EPSILON)
+    search = _searched(problem, [greedy(workload)], any_split, until, gap)
+    late = time.monotonic() > until
+    wider_until = min(until, time.monotonic() + _WIDER)
+    # Without flows no split into more instances is better.
+    for instances in _INSTANCES if workload.flows else ():
+        if search.reaches(any_split) or time.monotonic() > wider_until:
+            break
+        wider, _ = problem_of(workload, instances)
+        placed = [] if search.best is None else [Placement(search.best)]
+        next_search = _searched(wider, placed, any_split, wider_until, gap)
+        if search.best is None or next_search.done or next_search.fewer_than(search):
+            search = next_search
+    limit = search.instances if workload.flows and search.bound > any_split else None
+    if search.best is None:
+        if search.bound > sum(server.count for server in problem.servers):
+            most = f", each split into {limit} instances at most" if limit else ""
+            raise NoRoomError(_NO_ROOM + most)
+        raise NoRoomError("no placement was found" + (f" within {seconds:g} s" if late else ""))
+    bound = search.bound
+    if len(search.best) < bound:  # it was known before, and splits further than the last search did
+        bound, limit = any_split, None
+    return Placement(search.best, refused, bound, time.monotonic() - began, limit)
+
+
+def _searched(
+    problem: SocketProblem, known: Sequence[Placement], bound: int, until: float, gap: float
+) -> "_Search":
+    """The fewest machines that were found in time, with splits of this problem.
+
+    `known`: placements to begin with. `bound`: machines that are known to be needed.
+    """
+    began = time.monotonic()
+    search = _Search(problem, gap, bound)
+    for placement in known:
+        search.begin(placement)
+    search.relax(began + (until - began) * _RELAXED, enough=True)
     if search.bound > sum(server.count for server in problem.servers):
-        most = max(demand.most for demand in problem.demands)
-        told = f"whatever is placed where, each split into {most} instances at most"
-        raise NoRoomError(f"the servers cannot hold these promises, {told}")
-    search.whole(began + seconds)
+        return search
+    search.whole(until)
     for _ in range(_MORE):
-        left = began + seconds - time.monotonic()
+        left = until - time.monotonic()
         if search.done or left <= 0:
             break
         search.add_cheap()
         search.relax(time.monotonic() + left * _RELAXED, enough=False)
-        search.whole(began + seconds)
-    if search.best is None:
-        late = time.monotonic() > began + seconds
-        raise NoRoomError("no placement was found" + (f" within {seconds:g} s" if late else ""))
-    return Placement(search.best, refused, search.bound, time.monotonic() - began)
+        search.whole(until)
+    return search
 
 
 @dataclass(frozen=True)
@@ -82,11 +123,11 @@ class _DualPrices:
 class _Search:
     """A program that grows, the best placement so far, and the bound that none is below."""
 
-    def __init__(self, problem: SocketProblem, gap: float) -> None:
+    def __init__(self, problem: SocketProblem, gap: float, bound: int) -> None:
         self._problem, self._gap = problem, gap
         self._catalogues = [Catalogue(demand) for demand in problem.demands]
         self.best: Sequence[PlacedMachine] | None = None
-        self.bound = 0
+        self.bound = bound
         self._program = program = Program()
         every = sum(server.count for server in problem.servers) + _LEFT_OUT
         self._promises = [
@@ -106,7 +147,22 @@ class _Search:
     @property
     def done(self) -> bool:
         """Whether what is found is good enough."""
-        return self.best is not None and len(self.best) <= self.bound * (1 + self._gap)
+        return self.reaches(self.bound)
+
+    @property
+    def instances(self) -> int:
+        """The bound holds for promises that are split into so many at most."""
+        return min(demand.most for demand in self._problem.demands)
+
+    def reaches(self, bound: int) -> bool:
+        """Whether what is found needs no more machines, but for the gap."""
+        return self.best is not None and len(self.best) <= bound * (1 + self._gap)
+
+    def fewer_than(self, other: "_Search") -> bool:
+        """Whether it found a placement on fewer machines."""
+        if self.best is None or other.best is None:
+            return self.best is not None
+        return len(self.best) < len(other.best)
 
     # ------------------------------------------------------------------ columns
 
@@ -115,7 +171,7 @@ class _Search:
         if size in self._sizes:
             return self._sizes[size]
         known = [*self._sizes]
-        have = np.array(known, np.int64).reshape(-1, 3)
+        have = table_of(known, len(size))
         row = self._sizes[size] = self._program.row()
         for at in _last(have, np.array(size)):
             self._narrow(size, known[at])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from unis.slo.placement import Placement
 from unis.slo.profile import Slo, Workload, only_ways
-from unis.slo.sockets import Size, room_of, task_of
+from unis.slo.sockets import room_of, task_of
 from unis.slo.splits import Split, pace, passes, rates
 
 
@@ -39,7 +39,7 @@ def kept(workload: Workload, placement: Placement) -> list[PromiseExplanation]:
 
 
 def costs(workload: Workload, placement: Placement) -> list[str]:
-    """What memory bandwidth costs each function, and what there is too little of, in sentences."""
+    """What memory bandwidth costs each function, and what is given away, the scarcest first."""
     told: list[str] = []
     if workload.memory is not None:
         slowed = {promise.slo.profile.name: promise.slowed for promise in kept(workload, placement)}
@@ -50,7 +50,8 @@ def costs(workload: Workload, placement: Placement) -> list[str]:
         )
     if placement.machines and not only_ways(workload):
         used = given_away(workload, placement)
-        parts = ", ".join(f"{part:.0%} of the {name}" for name, part in used.items())
+        scarce = sorted(used.items(), key=lambda each: -each[1])
+        parts = ", ".join(f"{part:.0%} of the {name}" for name, part in scarce)
         told.append(f"Given away on these servers: {parts}.")
     return told
 
@@ -58,21 +59,17 @@ def costs(workload: Workload, placement: Placement) -> list[str]:
 def given_away(workload: Workload, placement: Placement) -> dict[str, float]:
     """Of what all sockets of the machines that are used have for functions, by its name."""
     slos = {slo.name: slo for slo in workload.slos}
-    cores = ways = memory = 0
+    names = ["cores", "ways", *(flow.name for flow in workload.flows)]
+    taken, have = Counter[str](), Counter[str]()
     for (name, _), split in placement.splits.items():
-        task = task_of(slos[name], workload.servers, workload.margin, workload.memory)
-        for size in task.sizes(split):
-            cores, ways, memory = cores + size.cores, ways + size.ways, memory + size.memory
+        for size in task_of(slos[name], workload).sizes(split):
+            taken.update(dict(zip(names, size, strict=True)))
     used = Counter(machine.server for machine in placement.machines)
-    rooms = [
-        (room_of(server, workload.memory).size, server.sockets * used[server.name])
-        for server in workload.servers
-    ]
-    have = Size(*(sum(size[at] * sockets for size, sockets in rooms) for at in range(3)))
-    given = {"cores": cores / have.cores, "ways": ways / have.ways}
-    if workload.memory is not None:
-        given["memory bandwidth for functions"] = memory / have.memory
-    return given
+    for server in workload.servers:
+        sockets = server.sockets * used[server.name]
+        room = room_of(server, workload).size
+        have.update({name: each * sockets for name, each in zip(names, room, strict=True)})
+    return {name: taken[name] / have[name] for name in names if have[name]}
 
 
 def summary(placement: Placement, method: str) -> str:
@@ -82,6 +79,8 @@ def summary(placement: Placement, method: str) -> str:
     if placement.bound is None:
         return f"{servers}."
     tried = "" if all(refusal.tried for refusal in placement.refused) else " of what was tried"
-    if count == placement.bound:
-        return f"{servers}: no placement{tried} needs fewer (proven)."
-    return f"{servers}: no placement{tried} needs fewer than {placement.bound} (proven)."
+    if placement.instances is not None:
+        into = f"{placement.instances} instance{'s' if placement.instances != 1 else ''}"
+        tried += f" that splits each promise into at most {into}"
+    than = "" if count == placement.bound else f" than {placement.bound}"
+    return f"{servers}: no placement{tried} needs fewer{than} (proven)."

@@ -25,7 +25,7 @@ class _Socket:
 
     def take(self, size: Size, times: int = 1) -> None:
         """Or gives back, with -1."""
-        self.left = Size(*(have - times * part for have, part in zip(self.left, size, strict=True)))
+        self.left = Size(have - times * part for have, part in zip(self.left, size, strict=True))
         self.places -= times
 
 
@@ -34,9 +34,10 @@ class _Greedy:
 
     def __init__(self, workload: Workload) -> None:
         self._servers = workload.servers
-        self._many_tries = MOST_INSTANCES if workload.memory else 1
+        self._flows = workload.flows
+        self._many_tries = MOST_INSTANCES if self._flows else 1
         self._fair = max(1, self._servers[0].ways // self._servers[0].cores)
-        self._rooms = [room_of(server, workload.memory) for server in self._servers]
+        self._rooms = [room_of(server, workload) for server in self._servers]
         self._left = {server.name: server.count for server in self._servers}
         self._sockets: list[_Socket] = []
         self.machines: list[PlacedMachine] = []
@@ -54,8 +55,8 @@ class _Greedy:
             if all(any(size.within(room.size) for room in self._rooms) for size in sizes):
                 return sizes
         raise CannotBeKeptError(
-            f"{slo.name}: an instance of {slo.profile.name} takes {told(sizes[0])}, which no "
-            "socket has"
+            f"{slo.name}: an instance of {slo.profile.name} takes "
+            f"{told(sizes[0], self._flows)}, which no socket has"
         )
 
     def place(self, slo: Slo, at: int, sizes: Sequence[Size]) -> bool:
@@ -114,9 +115,7 @@ def greedy(workload: Workload) -> Placement:
     refused: list[Refusal] = []
     for slo in workload.slos:
         try:
-            sizes = places.sizes(
-                slo, task_of(slo, workload.servers, workload.margin, workload.memory)
-            )
+            sizes = places.sizes(slo, task_of(slo, workload))
         except CannotBeKeptError as error:
             refused.append(Refusal(slo.name, str(error), error.tried))
             continue

@@ -8,12 +8,22 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from unis.chain.defaults import MAX_SIZE, MIN_SIZE
 from unis.chain.document import read_document
 from unis.chain.explain import explained
 from unis.chain.model import NS_PER_US
 from unis.chain.problem import ChainFileError, Location, Problem, wrong
 from unis.chain.values import Duration, Part, in_ns
-from unis.slo.profile import MOST_MEMORY, ImpossibleProfileError, Profile, Server, Slo, Workload
+from unis.slo.profile import (
+    MOST_MEMORY,
+    ImpossibleProfileError,
+    PacketForm,
+    PcieReading,
+    Profile,
+    Server,
+    Slo,
+    Workload,
+)
 from unis.slo.resq_profiles import PROFILES
 from unis.slo.splits import unknown_memory
 
@@ -46,6 +56,8 @@ class ServerPart(Part):
     classes: Annotated[int, Field(ge=2, le=1024)] = 16  # of service; one is everybody else's
     on_demand: Annotated[LeasePart | None, Field(alias="on-demand")] = None
     memory_gbps: Annotated[float, Field(gt=0)] | None = None
+    # Machine file of `unis model`, beside this one: what the NIC of each socket bears.
+    machine: str | None = None
 
     @property
     def lease(self) -> tuple[int, int]:
@@ -102,13 +114,18 @@ class SloPart(Part):
     throughput: Annotated[str, AfterValidator(_throughput)]
     p95_latency: Duration
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    # Of packets, bytes with FCS: what they take of a NIC. Default: the heaviest load.
+    packet_bytes: Annotated[int, Field(ge=MIN_SIZE, le=MAX_SIZE)] = MIN_SIZE
+    # Functions of its chain that have virtual functions of the NIC. Default: links in software.
+    sriov_functions: Annotated[int, Field(ge=1, le=64)] | None = None
 
     def slo(self, name: str, profile: Profile) -> Slo:
         """As the planner has it."""
         match = _THROUGHPUT.fullmatch(self.throughput.strip())
         number, unit = match.groups() if match else ("0", "pps")
         mpps = float(number) * (_MPPS[unit] if unit != "%" else profile.solo_mpps / 100)
-        return Slo(name, profile, mpps, in_ns(self.p95_latency) / NS_PER_US, self.count)
+        packet = PacketForm(self.packet_bytes, self.sriov_functions or 0)
+        return Slo(name, profile, mpps, in_ns(self.p95_latency) / NS_PER_US, self.count, packet)
 
 
 # As groups of resctrl can be called.
@@ -128,6 +145,8 @@ class WorkloadFile(Part):
     # Of the memory's bandwidth of a socket: all that functions use. Where servers have memory_gbps
     # it is looked at, and this is 90, where access begins to get slow faster (ResQ, Fig. 3).
     memory_percent: Annotated[float, Field(gt=0, le=100 * MOST_MEMORY)] | None = None
+    # How the load of the PCIe bus is reckoned, where servers have `machine` (docs/model.md).
+    pcie: PcieReading = "paper"
 
     @property
     def memory(self) -> float | None:
@@ -199,7 +218,8 @@ def _cluster(file: WorkloadFile, found: list[Problem]) -> ClusterFile | None:
     if found:
         return None
     servers = tuple(part.server(name) for name, part in file.servers.items())
-    workload = Workload(file.name, tuple(slos), servers, file.margin_percent / 100, file.memory)
+    margin = file.margin_percent / 100
+    workload = Workload(file.name, tuple(slos), servers, margin, file.memory, file.pcie)
     leases = {name: part.lease for name, part in file.servers.items() if part.on_demand}
     return ClusterFile(
         workload, {name: profile for name, profile in profiles.items() if profile}, leases
@@ -214,6 +234,9 @@ def _check_server(file: WorkloadFile, name: str, part: ServerPart, found: list[P
     if file.memory is not None and part.memory_gbps is None:
         why = "for memory_percent" if file.memory_percent is not None else "for others here have it"
         told = f"has no memory_gbps: the bandwidth of one socket's memory, {why}"
+        found.append(Problem(("servers", name), told))
+    if part.machine is None and any(other.machine for other in file.servers.values()):
+        told = "has no machine: the file that says what its NIC bears, for others here have one"
         found.append(Problem(("servers", name), told))
 
 

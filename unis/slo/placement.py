@@ -63,6 +63,8 @@ class Placement:
     refused: Sequence[Refusal] = ()
     bound: int | None = None  # no placement uses fewer machines; None: not known
     seconds: float = 0.0
+    # The bound holds for promises that are split into so many instances at most. None: for any.
+    instances: int | None = None
 
     @property
     def splits(self) -> dict[tuple[str, int], tuple[int, ...]]:

@@ -1,8 +1,9 @@
 """What is worth adding to the relaxed program of sockets: contents of a socket, splits of promises.
 
-The content that is worth most is looked for by dynamic programming over cores, ways and a grid of
-the memory's bandwidth, to which what instances take is rounded up; and where that finds nothing,
-and for the bound, by HiGHS.
+The content that is worth most is looked for by dynamic programming over cores, ways and a grid, to
+which what instances take is rounded up: of the flow of which each takes the largest part, such as
+the memory's bandwidth. Where that finds nothing, and for the bound, HiGHS looks for it with all
+flows.
 
 An instance that has no price is worth at least what the dearest is that takes no more of anything:
 where those prices are such that no socket is worth more than it costs, these are too.
@@ -14,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unis.slo.program import Program
-from unis.slo.sockets import KBPS, Content, Demand, Ints, Room, Size, holds
+from unis.slo.sockets import Content, Demand, Ints, Room, Size, holds, table_of
 from unis.slo.splits import Split
 
-GRID = 192  # of the memory's bandwidth of a socket
+GRID = 192  # of a flow that a socket has
 _EPSILON = 1e-9
 _LEVELS = 48  # of loads
 
@@ -35,18 +36,14 @@ def contents(
     """
     chosen = _useful(sizes, values, room)
     by_cores = room.size.cores <= room.places
-    memory = grid if any(sizes[at].memory for at in chosen) else 0
+    parts = grid if any(any(sizes[at].flows) for at in chosen) else 0
     steps = np.array(
         [
-            (
-                sizes[at].cores if by_cores else 1,
-                sizes[at].ways,
-                -(-sizes[at].memory * memory // max(1, room.size.memory)),
-            )
+            (sizes[at].cores if by_cores else 1, sizes[at].ways, _largest(sizes[at], room, parts))
             for at in chosen
         ]
     ).reshape(-1, 3)
-    full = np.array([min(room.size.cores, room.places), room.size.ways, memory])
+    full = np.array([min(room.size.cores, room.places), room.size.ways, parts])
     best = np.zeros(full + 1)  # by what is left
     added = np.full(full + 1, -1)  # the instance to add then; -1: the best has one core less
     for cores in range(1, full[0] + 1):
@@ -69,6 +66,12 @@ def contents(
             yield value, content
 
 
+def _largest(size: Size, room: Room, parts: int) -> int:
+    """Of so many parts of a flow: where an instance takes most, rounded up."""
+    taken = zip(size.flows, room.size.flows, strict=True)
+    return max((-(-take * parts // max(1, have)) for take, have in taken), default=0)
+
+
 def _traced(added: Ints, steps: Ints, number: int, left: Ints) -> Iterator[int]:
     """What is in the best content with an instance."""
     while left[0] > 0:
@@ -85,12 +88,13 @@ def proven(
 ) -> tuple[float, Content]:
     """(what no socket is worth more than, the best that was found), by HiGHS.
 
-    Sizes are rounded up to a kB/s, so what is found need not fit.
+    Flows are rounded up, so what is found need not fit.
     """
     program = Program()
-    have = [room.places, *room.size]
-    have[3] += room.places + 1 if have[3] else 0  # what rounding up may have taken
-    units = (1, 1, 1, max(1, have[3]))  # so that numbers are of one order
+    rounded = room.places + 1  # what rounding up may have taken
+    flows = [most + rounded if most else 0 for most in room.size.flows]
+    have = [room.places, room.size.cores, room.size.ways, *flows]
+    units = [1, 1, 1, *(max(1, most) for most in flows)]  # so that numbers are of one order
     rows = [program.row(-np.inf, most / unit) for most, unit in zip(have, units, strict=True)]
     chosen = _useful(sizes, values, room)
     for at in chosen:
@@ -112,7 +116,7 @@ def _useful(sizes: Sequence[Size], values: Sequence[float], room: Room) -> list[
     No two of `sizes` are equal.
     """
     able = [at for at, size in enumerate(sizes) if values[at] > _EPSILON and size.within(room.size)]
-    takes = np.array([sizes[at] for at in able]).reshape(-1, 3)
+    takes = table_of([sizes[at] for at in able], len(room.size))
     worth = np.array([values[at] for at in able])
     beats = np.array((takes[:, None, :] <= takes).all(axis=2) & (worth[:, None] >= worth))
     np.fill_diagonal(beats, False)
@@ -120,27 +124,34 @@ def _useful(sizes: Sequence[Size], values: Sequence[float], room: Room) -> list[
 
 
 class Worth:
-    """What instances of so many cores are worth at least, by ways and memory."""
+    """What instances of so many cores are worth at least, by ways and flows."""
 
     def __init__(self, sizes: Sequence[Size], prices: Sequence[float], cores: int) -> None:
         known = sorted(
-            (size.memory, size.ways, price)
+            (size.flows, size.ways, price)
             for size, price in zip(sizes, prices, strict=True)
             if size.cores <= cores and price > 0
         )
-        self._memory = np.array([memory for memory, _, _ in known], np.int64)
+        self._flows = [flows for flows, _, _ in known]
         self._ways = np.array([ways for _, ways, _ in known], np.int64)
         self._prices = np.array([price for _, _, price in known], np.float64)
         self._by_ways: dict[int, tuple[Ints, Floats]] = {}
 
-    def of(self, ways: int, memory: Ints) -> Floats:
-        """Of each of `memory`, kB/s."""
+    def of(self, ways: int, flows: Ints) -> Floats:
+        """Of instances with these flows, a row each."""
+        count, width = flows.shape
         if ways not in self._by_ways:
-            less = self._ways <= ways
-            dearest = np.maximum.accumulate(np.concatenate([[0.0], self._prices[less]]))
-            self._by_ways[ways] = self._memory[less], dearest
-        moved, dearest = self._by_ways[ways]
-        found: Floats = dearest[np.searchsorted(moved, memory, side="right")]
+            less = np.flatnonzero(self._ways <= ways)
+            taken = np.array([self._flows[at] for at in less], np.int64).reshape(len(less), width)
+            self._by_ways[ways] = taken, self._prices[less]
+        taken, prices = self._by_ways[ways]
+        if width == 1:
+            dearest = np.maximum.accumulate(np.concatenate([[0.0], prices]))
+            found: Floats = dearest[np.searchsorted(taken[:, 0], flows[:, 0], side="right")]
+            return found
+        found = np.zeros(count)
+        for at in np.argsort(prices):
+            found[(taken[at] <= flows).all(axis=1)] = prices[at]
         return found
 
 
@@ -151,7 +162,8 @@ class Catalogue:
         self._demand = demand
         flat = demand.ways.ravel()
         self._at = {int(ways): np.flatnonzero(flat == ways) for ways in np.unique(flat) if ways}
-        self._memory = {ways: demand.memory.ravel()[at] for ways, at in self._at.items()}
+        flows = demand.flows.reshape(flat.size, demand.flows.shape[-1])
+        self._flows = {ways: flows[at] for ways, at in self._at.items()}
 
     def cheapest(self, known: Worth) -> tuple[float, Split | Mixture]:
         """(what no split is cheaper than, that which is so cheap).
@@ -174,7 +186,7 @@ class Catalogue:
         """What each split is worth."""
         flat = np.zeros(self._demand.ways.size)
         for ways, at in self._at.items():
-            flat[at] = known.of(ways, self._memory[ways])
+            flat[at] = known.of(ways, self._flows[ways])
         sums: Floats = flat.reshape(self._demand.ways.shape).sum(axis=1)
         return sums
 
@@ -190,11 +202,10 @@ def unlisted(demand: Demand, known: Worth, between: int = _LEVELS) -> tuple[floa
     lowest = min(1.0, task.mpps / (demand.most * task.rates[-1]))
     levels = np.geomspace(lowest, 1.0, between)
     rates = np.array(task.rates)
-    memory = np.maximum(
-        0, np.floor(np.outer(levels[:-1], task.draws) * KBPS - 1.0).astype(np.int64)
-    )  # kB/s, by level and ways
+    taken = np.floor(levels[:-1, None, None] * np.array(task.draws) - 1.0)
+    flows = np.maximum(0, taken).astype(np.int64)  # by level, ways and flow
     costs = np.stack(
-        [known.of(ways, memory[:, ways - 1]) for ways in range(1, len(rates) + 1)], axis=1
+        [known.of(ways, flows[:, ways - 1]) for ways in range(1, len(rates) + 1)], axis=1
     )
     least = demand.listed + 1.0
     passed = task.mpps / levels[1:]  # Mpps, by level
@@ -218,7 +229,7 @@ def unlisted(demand: Demand, known: Worth, between: int = _LEVELS) -> tuple[floa
         many = float(second[at, base, other])
         parts = [(base, least - many), (other, many)]
     mixture = {
-        Size(task.cores, int(way) + 1, int(memory[level, way])): count
+        Size.of(task.cores, int(way) + 1, *flows[level, way].tolist()): count
         for way, count in parts
         if count
     }

@@ -2,9 +2,10 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -125,6 +126,40 @@ def _with_ways(by_ways: Sequence[float], ways: int) -> float:
     return by_ways[min(ways, len(by_ways)) - 1]
 
 
+PcieReading = Literal["paper", "padded", "tlp"]  # by unis/capacity/pcie.py
+
+
+@dataclass(frozen=True)
+class PacketForm:
+    """The packets of a promise, as NICs see them."""
+
+    size: int = 64  # bytes with FCS
+    # Functions of its chain, if these have virtual functions of the NIC: packets pass PCIe at each.
+    # 0: links are software's, and packets pass PCIe once each way.
+    on_nic: int = 0
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What packets take of a socket all the time: memory bandwidth, a line, PCIe."""
+
+    name: str
+    unit: str
+    scale: float  # thousand units/s in one of `unit`
+
+
+MEMORY = Flow("memory bandwidth for functions", "GB/s", 1e6)
+
+
+@dataclass(frozen=True)
+class NicRates:
+    """What the NIC of each socket bears, and what packets take of that."""
+
+    flows: tuple[Flow, ...]
+    capacities: Mapping[str, tuple[float, ...]]  # by server, units/s of each flow
+    takes: Mapping[PacketForm, tuple[float, ...]]  # units a packet
+
+
 @dataclass(frozen=True)
 class Slo:
     """A reserved promise, `count` times: so much throughput, and 95 % of packets within a time."""
@@ -134,6 +169,7 @@ class Slo:
     mpps: float
     p95_us: float
     count: int = 1
+    packet: PacketForm = PacketForm()
 
     def __post_init__(self) -> None:
         if not self.mpps > 0 or not self.p95_us > 0:
@@ -153,6 +189,7 @@ class Server:
     classes: int = 16  # of service, of a socket, of which one is everybody else's
     sockets: int = 1
     memory_gbps: float | None = None  # bandwidth of a socket's memory; None: not known
+    machine: str | None = None  # the file that says what the NIC of each socket bears
 
     @property
     def places(self) -> int:
@@ -171,6 +208,14 @@ class Workload:
     # Of the memory's bandwidth on each socket: functions use no more, and are taken to be as slow
     # as if they used all of that. None: memory is not looked at.
     memory: float | None = None
+    pcie: PcieReading = "paper"  # how the load of the PCIe bus is reckoned
+    nics: NicRates | None = None  # None: NICs are not looked at
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """What is looked at beside cores and ways."""
+        memory = () if self.memory is None else (MEMORY,)
+        return memory + (self.nics.flows if self.nics else ())
 
     def __post_init__(self) -> None:
         if self.memory is None:
@@ -190,15 +235,17 @@ def most_ways(servers: Sequence[Server]) -> int:
 
 def only_ways(workload: Workload) -> bool:
     """Whether machines need to see numbers of ways only: what `exact` is quick at."""
-    return workload.memory is None and all(slo.profile.cores == 1 for slo in workload.slos)
+    return not workload.flows and all(slo.profile.cores == 1 for slo in workload.slos)
 
 
 def only_ways_and_cores(workload: Workload) -> str | None:
-    """None: functions of one core, servers of one socket, no memory; else what there is beside."""
+    """None: functions of one core, servers of one socket; else what there is beside."""
     for slo in workload.slos:
         if slo.profile.cores > 1:
             return f"{slo.profile.name} has {slo.profile.cores} cores"
     for server in workload.servers:
         if server.sockets > 1:
             return f"servers {server.name} have {server.sockets} sockets"
+    if workload.nics or any(server.machine for server in workload.servers):
+        return "NICs are limited"
     return None if workload.memory is None else "memory bandwidth is limited"

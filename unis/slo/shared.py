@@ -103,6 +103,8 @@ def _see_that_it_is_modelled(workload: Workload, server: Server) -> None:
         )
     if workload.memory is not None:
         raise UnisError("where cores are shared memory bandwidth is not looked at: leave it out")
+    if workload.nics is not None:
+        raise UnisError("where cores are shared NICs are not looked at: leave `machine` out")
     for slo in workload.slos:
         if slo.profile.cores > 1:
             raise UnisError(

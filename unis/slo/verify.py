@@ -45,6 +45,8 @@ def problems(workload: Workload, placement: Placement) -> Iterator[str]:
                 most = workload.memory * (server.memory_gbps or 0.0)
                 if gbps > most * (1 + _TOLERANCE):
                     yield f"{on}: {gbps:.4g} GB/s of memory, of {most:.4g} that are for functions"
+            if workload.nics is not None:
+                yield from _wrong_nic(on, instances, server, workload, split)
     yield from _too_many(placement, kinds)
     passed: dict[tuple[str, int], float] = {}
     for (name, at), ways in split.items():
@@ -54,6 +56,32 @@ def problems(workload: Workload, placement: Placement) -> Iterator[str]:
             load = max(0.0, _load(profile, p95_us * speed) - workload.margin)
             passed[name, at] = load * speed * sum(_alone(profile, number) for number in ways)
     yield from _not_kept(workload, placement, passed)
+
+
+def _wrong_nic(
+    where: str,
+    instances: Sequence[Instance],
+    server: Server,
+    workload: Workload,
+    split: Mapping[tuple[str, int], Sequence[int]],
+) -> Iterator[str]:
+    """What packets of these instances take of a socket's NIC, if that is more than there is."""
+    nics = workload.nics
+    slos = {slo.name: slo for slo in workload.slos}
+    if nics is None:
+        return
+    for at, flow in enumerate(nics.flows):
+        taken = 0.0
+        for instance in instances:
+            if instance.slo not in slos:
+                continue
+            slo = slos[instance.slo]
+            whole = sum(_alone(slo.profile, ways) for ways in split[instance.slo, instance.at])
+            part = _alone(slo.profile, instance.ways) / whole
+            taken += 1e6 * slo.mpps * part * nics.takes[slo.packet][at]
+        most = nics.capacities[server.name][at]
+        if taken > most * (1 + _TOLERANCE):
+            yield f"{where}: {taken:.4g} units/s of {flow.name}, of {most:.4g}"
 
 
 def _too_many(placement: Placement | SharedPlacement, kinds: Mapping[str, Server]) -> Iterator[str]:
