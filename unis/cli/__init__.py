@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from io import TextIOWrapper
 from types import FrameType
 
 from unis.signals import postponed
@@ -32,6 +33,8 @@ def run_app(module: str) -> None:
     """Calls `run` of a module; says what to do where the generated code is missing."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need be no text
     try:
         importlib.import_module(module).run()  # each command imports its own
     except ImportError as error:

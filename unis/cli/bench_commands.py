@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unis import built
+from unis.cli.bench_evaluation import ANY_OPTIONS, model, scc, vhost
 from unis.cli.bench_options import (
     WINDOW,
     ResultFileOption,
@@ -29,7 +27,7 @@ from unis.cli.bench_options import (
     words_of,
 )
 from unis.cli.options import between
-from unis.cli.terminal import fail, moved, out, print_line, say, table_of, writable, write_result
+from unis.cli.terminal import moved, out, print_line, say, table_of, writable, write_result
 
 if TYPE_CHECKING:  # the command line explains itself without matplotlib and gRPC
     from unis.bench.alerts import Alerts
@@ -544,26 +542,8 @@ def _print_beside(rows: list[BesideRow]) -> None:
     out.print(table)
 
 
-@bench.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def scc(context: typer.Context) -> None:
-    """Repeat the evaluation of the SCC paper. In a clone of UNiS.
-
-    Options are those of `python -m evaluation scc`.
-
-    Example: unis bench scc --quick -o build/scc
-    """
-    if not built.is_clone():
-        raise fail("`unis bench scc` runs in a clone of UNiS, where its code is")
-    sys.path.insert(0, str(built.clone()))
-    single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    single.command()(importlib.import_module("evaluation.commands.scc").scc)
-    code = typer.main.get_command(single).main(
-        context.args, prog_name="unis bench scc", standalone_mode=False
-    )
-    raise typer.Exit(code or 0)
+for command in (scc, model, vhost):
+    bench.command(add_help_option=False, context_settings=ANY_OPTIONS)(command)
 
 
 # Commands that were here once, and are run from a clone now.

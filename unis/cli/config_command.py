@@ -118,6 +118,7 @@ def _end(end: BaseModel) -> str:
     stated = end.model_dump(exclude_none=True)
     more = ", ".join(f"{key} {stated[key]}" for key in ("size", "flows") if key in stated)
     name = _device(end) or stated.get("file", "")
+    name = name or stated.get("next_hop", "")
     return " ".join(filter(None, [stated["kind"], name, more and f"({more})"]))
 
 
@@ -140,7 +141,7 @@ def _way(traffic: Traffic, chain: ChainPlan, graph: ChainGraph) -> str:
         lines = graph_lines(graph, {edge: planned.links for edge, planned in edges})
         return "".join(f"\n  {line}" for line in lines)
     hops = [f"{hop.function} ({hop.in_port}→{hop.out_port})" for hop in chain.hops]
-    source, sink = (_device(end) for end in traffic.ends)
+    source, sink = (_device(end) or end.kind * (end.kind == "wire") for end in traffic.ends)
     ends = [source or "source", chain.ingress], [chain.egress, sink or "sink"]
     return " " + " → ".join([*ends[0], *hops, *ends[1]])
 

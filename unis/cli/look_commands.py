@@ -30,7 +30,8 @@ from unis.cli.view import (
 )
 from unis.engine import names
 from unis.errors import EXIT_FAILED
-from unis.runtime.directory import damages
+from unis.runtime.asked import AskedRun, ask, has_engine
+from unis.runtime.directory import damages, telemetry_sockets
 from unis.runtime.state import Phase, RunState
 
 if TYPE_CHECKING:
@@ -46,19 +47,14 @@ if TYPE_CHECKING:
 _NOT_COUNTED = (
     "packets of functions that are not on rings are counted by their links; – where they cannot be"
 )
-_SECONDS = 1.0  # for an engine to answer: one that hangs must not hide the others
 _EDGE_SECONDS = 0.2  # some hundred turns of functions
 _PAUSE = 0.005
 
 
 @dataclass(frozen=True)
-class _RunRow:
-    """A run, and what its engine says of it."""
+class _RunRow(AskedRun):
+    """With what packets wait in each edge of chains with branches, ns."""
 
-    state: RunState
-    stats: pb.Stats | None = None
-    silence: str = ""  # why the engine says nothing
-    # Of each edge of chains with branches, ns.
     waits: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
 
 
@@ -90,20 +86,14 @@ def ps(name: NameArgument = None, as_json: JsonOption = False) -> None:
 def _ask(directory: RunDirectory, state: RunState, *, latency: bool = False) -> _RunRow:
     """Asks the engine of one run, if it is up; with `latency`, or of chains with goals, also for
     its histograms."""
-    if state.phase != Phase.RUNNING or not state.live():
+    if not has_engine(state):
         return _RunRow(state)
-    from unis.engine.client import EngineClient, EngineError
+    from unis.engine.client import EngineClient
 
-    latency = latency or bool(state.goals_ns)
     with EngineClient(directory.socket) as client:
-        try:
-            stats = client.stats(latency=latency, seconds=_SECONDS)
-            return _RunRow(state, stats, waits=_edge_waits(client, stats))
-        except EngineError as error:
-            now = directory.read()  # it may have begun to end meanwhile
-            if now is None or now.run_id != state.run_id or now.phase != Phase.RUNNING:
-                return _RunRow(now or state.with_changes(phase=Phase.STOPPING))
-            return _RunRow(state, silence=str(error))
+        row = ask(directory, state, client, latency=latency or bool(state.goals_ns))
+        waits = _edge_waits(client, row.stats) if row.stats else {}
+    return _RunRow(row.state, row.stats, row.silence, waits)
 
 
 def _print(row: _RunRow) -> None:
@@ -121,6 +111,8 @@ def _print(row: _RunRow) -> None:
         stopped = about_stopped(row.stats)
         for line in chain(stopped, lost(row.stats, noted), goals, about_cpus(row.stats)):
             print_line(line)
+        for name, mac in row.state.wires.items():
+            print_line(f"chain {name} begins at a wire: send to {mac}")
         if row.state.ovs:
             print_line(_about_ovs(row.state.ovs))
         if not row.state.attached:
@@ -184,11 +176,10 @@ def _origin(state: RunState) -> str:
 def _run_data(row: _RunRow) -> dict[str, Any]:
     """One run, for programs."""
     state = row.state
-    phase = state.phase if state.live() or state.phase == Phase.FAILED else "stale"
     result: dict[str, Any] = {
         "name": state.name,
         "run_id": state.run_id,
-        "phase": phase,
+        "phase": row.phase(),
         "reason": state.reason,
         "problems": state.problems,
         "comes_again": state.comes_again(),
@@ -207,6 +198,7 @@ def _run_data(row: _RunRow) -> dict[str, Any]:
             function.name: function.namespace for function in state.functions if function.namespace
         },
         "restarts": {function.name: function.restarts for function in state.functions},
+        "telemetry": telemetry_sockets(state),
         "silence": row.silence,
     }
     if state.ovs:

@@ -64,6 +64,10 @@ def plan(
     if share and greedy:
         raise typer.BadParameter("is for functions with a core each", param_hint="--greedy")
     workload = load(file)
+    if any(server.machine for server in workload.servers):
+        from unis.capacity.servers import with_nics
+
+        workload = with_nics(workload, file)
     if share and (more := only_ways_and_cores(workload)):
         raise fail(f"{file}: --shared knows ways and cores only, and here {more}")
     if report is not None:
@@ -86,7 +90,9 @@ def plan(
     if report is not None:
         from unis.report.plan import plan_page
 
-        page = plan_page(workload.name, summary, found.rows, refused, found.kept, shared=share)
+        page = plan_page(
+            workload.name, summary, found.rows, refused, found.kept, found.costs, shared=share
+        )
         write_atomically(report, page, _FOR_ALL)
         say(f"written: {report}")
     if refused:

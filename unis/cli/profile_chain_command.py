@@ -246,7 +246,7 @@ def print_parts(found: ChainParts) -> None:
     )
     print_line(f"{found.packets:,} packets followed, {found.per_second:,.0f} a second")
     for why, count in found.left_out.items():
-        print_line(f"left out: {count:,} packets, {why}")
+        print_line(f"left out: {count:,} packet{'s' * (count != 1)}, {why}")
     print_disturbed([found.disturbed])
     if found.lost_events:
         warn(f"{found.lost_events:,} events were lost; follow fewer packets with --per-second")

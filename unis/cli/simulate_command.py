@@ -40,9 +40,9 @@ def costs_of(chain: LoadedChain, stated: list[str]) -> dict[str, tuple[CostOf, s
     """Costs of a chain's functions, each with its source: stated as NAME=NS, else of the file, else
     measured here before, else assumed, which is told.
     """
-    by_option = _stated_costs(stated)
+    by_option = stated_costs(stated)
     see_that_they_are_there(by_option, chain, "--cost")
-    known = {"measured": _measured(chain), "file": _of_file(chain), "--cost": by_option}
+    known = {"measured": measured_costs(chain), "file": _of_file(chain), "--cost": by_option}
     found = {
         name: (cost, source) for source, costs in known.items() for name, cost in costs.items()
     }
@@ -80,7 +80,8 @@ def see_that_they_are_there(names: Iterable[str], chain: LoadedChain, option: st
         )
 
 
-def _stated_costs(values: list[str]) -> dict[str, CostOf]:
+def stated_costs(values: list[str]) -> dict[str, CostOf]:
+    """Of each `NAME=NS`."""
     costs: dict[str, CostOf] = {}
     for value, name, ns in by_name(values, float, "NAME=NS, as fw=60"):
         if not 0 < ns <= _MOST_NS:
@@ -94,7 +95,8 @@ def _of_file(chain: LoadedChain) -> dict[str, CostOf]:
     return {name: cost for name, cost in stated if cost is not None}
 
 
-def _measured(chain: LoadedChain) -> dict[str, CostOf]:
+def measured_costs(chain: LoadedChain) -> dict[str, CostOf]:
+    """What was measured here before."""
     from unis.chain.problem import ChainFileError
     from unis.runtime.costs import known_costs
     from unis.runtime.planning import plan_anywhere

@@ -46,6 +46,17 @@ def bar(packets: int, capacity: int, *, wide: bool = True) -> Text:
     return Text("█" * filled, style) + Text("░" * (_BAR - filled), "dim") + f" {packets:>5}"
 
 
+def _is_blind(link: pb.LinkStats) -> bool:
+    """Whether nobody can look into it."""
+    return bool(link.name) and not link.HasField("packets")
+
+
+def _fill(link: pb.LinkStats, *, wide: bool) -> Text:
+    if _is_blind(link):
+        return Text("unknown", "dim")
+    return bar(link.packets, link.capacity, wide=wide)
+
+
 def parts_bar(parts: list[tuple[float, str, str]]) -> Text:
     """Shares of one whole, side by side, each of its own character and in its own colour."""
     text, width = Text(), 24
@@ -60,6 +71,7 @@ class CpuShares:
 
     busy: float
     spinning: float
+    known: bool = True  # else the time that functions have worked is in `spinning`
 
     @property
     def idle(self) -> float:
@@ -95,10 +107,11 @@ class Rates:
     def cpu(self, cpu: int) -> CpuShares:
         """What all functions of a CPU used of it. They spin whenever they do not work."""
         here = [(was.time, now.time) for was, now in self.functions() if now.cpu == cpu]
+        known = all(state.known(now) for _, now in here for state in columns.HAS_CPU)
         busy, spinning = (
             sum(self.rate(state, was, now) for was, now in here) for state in columns.HAS_CPU
         )
-        return CpuShares(busy, spinning)
+        return CpuShares(busy, spinning, known)
 
 
 def _pairs(
@@ -194,8 +207,8 @@ def _functions(rates: Rates, wide: bool, *, states: bool) -> Table:
                 *first,
                 path.chain,
                 rates.cell(columns.PACKET_RATE, was, path),
-                bar(path.ingress.packets, path.ingress.capacity, wide=wide),
-                bar(path.egress.packets, path.egress.capacity, wide=wide),
+                _fill(path.ingress, wide=wide),
+                _fill(path.egress, wide=wide),
                 switches if row == 0 else "",
                 Text(drops, "" if drops in ("0", "–") else "red"),
             )
@@ -208,8 +221,8 @@ def _cores(rates: Rates, wide: bool) -> Table:
         shares = rates.cpu(core.cpu)
         table.add_row(
             str(core.cpu),
-            f"{shares.busy:.0%}",
-            f"{shares.spinning:.0%}",
+            f"{shares.busy:.0%}" if shares.known else "unknown",
+            f"{shares.spinning:.0%}" if shares.known else "unknown",
             f"{shares.idle:.0%}",
             rates.cell(columns.SWITCH_RATE, before, core),
             rates.cell(columns.REST_RATE, before, core),
@@ -217,7 +230,7 @@ def _cores(rates: Rates, wide: bool) -> Table:
             parts_bar(
                 [
                     (shares.busy, "█", "green"),
-                    (shares.spinning, "▒", "yellow"),
+                    (shares.spinning, "▒" if shares.known else "?", "yellow"),
                     (shares.idle, "·", "bright_black"),
                 ]
             ),
@@ -250,7 +263,10 @@ def _shares(before: pb.FunctionTime, now: pb.FunctionTime, shown: Sequence[Colum
     }
     elapsed = sum(grown.values())
     known = elapsed > 0 and min(grown.values()) >= 0  # else they began anew
-    return [f"{grown[state.title] / elapsed:.0%}" if known else "–" for state in shown]
+    return [
+        (f"{grown[state.title] / elapsed:.0%}" if known else "–") if state.known(now) else "unknown"
+        for state in shown
+    ]
 
 
 def _cost(function: pb.FunctionStats) -> str:
@@ -392,6 +408,13 @@ def about_cpus(stats: pb.Stats, before: pb.Stats | None = None) -> Iterator[Text
     function all others do not sleep.
     """
     earlier = {core.cpu: core for core in before.cores} if before else {}
+    blind = {
+        function.name
+        for function in stats.functions
+        if any(
+            path.ingress.name and not path.ingress.HasField("packets") for path in function.paths
+        )
+    }
     for core in stats.cores:
         was = earlier.get(core.cpu, pb.CoreStats())
         if core.quota:
@@ -406,7 +429,10 @@ def about_cpus(stats: pb.Stats, before: pb.Stats | None = None) -> Iterator[Text
             told = f"{wrong / seen:.0%} of {seen:,} switches that were seen"
             yield Text(f"CPU {core.cpu}: {told} were out of the order of the chain", "dim")
         if core.cannot_rest:
-            yield Text(f"CPU {core.cpu} is never idle: {core.cannot_rest} may not sleep", "dim")
+            why = f"{core.cannot_rest} may not sleep"
+            if core.cannot_rest in blind:
+                why = f"nobody sees whether {core.cannot_rest} has packets"
+            yield Text(f"CPU {core.cpu} is never idle: {why}", "dim")
         if core.sends_by_timer:
             told = f"functions poll, because {core.sends_by_timer} sends packets by a timer"
             yield Text(f"CPU {core.cpu}: {told}", "dim")

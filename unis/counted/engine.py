@@ -11,6 +11,7 @@ _DROPS = {
     "dropped_egress_full": "dropped, link full",
     "dropped_by_function": "dropped by a function",
     "dropped_on_links": "dropped by links",
+    "lost_unseen": "lost unseen",
     "dropped_sink": "dropped by the sink",
     "dropped_source": "dropped by the source's port",
     "dropped_down": "dropped, function down",

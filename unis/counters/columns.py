@@ -86,7 +86,7 @@ def top_functions(*, states: bool) -> tuple[Column, ...]:
 
 OFFERED_RATE = _counts("offered/s", "chains.offered")
 DELIVERED_RATE = _counts("delivered/s", "chains.delivered")
-BIT_RATE = _counts("Gbit/s", "chains.delivered_bytes", says="Bits that reached the sink.")
+BIT_RATE = _counts("Gbit/s", "chains.delivered_bytes", says="Bits of delivered packets.")
 REFUSED_RATE = _counts(
     "refused/s", "chains.dropped_ingress_full", "chains.dropped_down",
     says="Packets that found the first link full, or the chain down; they are dropped.",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from unis.counters.metric import CountedField, Metric, MetricKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unis.v1 import engine_pb2 as pb
 
 _COUNTER, _GAUGE, _HISTOGRAM = MetricKind
@@ -20,20 +22,33 @@ def _is_link(link: pb.LinkStats) -> bool:
     return bool(link.name)  # a chain may end at a function
 
 
-def _links(field: str, says: str, **more: Any) -> tuple[CountedField, ...]:
+def _is_seen(link: pb.LinkStats) -> bool:
+    return link.HasField("packets")  # nobody can look into some
+
+
+def _links(
+    field: str, says: str, known: Callable[[pb.LinkStats], bool] = _is_seen, **more: Any
+) -> tuple[CountedField, ...]:
     """Of a link, wherever it is met."""
     ends = ("ingress", "egress")
     return tuple(
-        CountedField(f"functions.paths.{end}.{field}", says, known=_is_link, **more) for end in ends
+        CountedField(f"functions.paths.{end}.{field}", says, known=known, **more) for end in ends
     )
 
 
-def _by(label: str, place: str, *values: tuple[str, str, str, str]) -> tuple[CountedField, ...]:
+def _by(
+    label: str, place: str, *values: tuple[str, str, str, str], **more: Any
+) -> tuple[CountedField, ...]:
     """Fields of one message that are told apart by a label: field, label's value, help, short."""
     return tuple(
-        CountedField(f"{place}.{field}", says, labels={label: value}, short=short)
+        CountedField(f"{place}.{field}", says, labels={label: value}, short=short, **more)
         for field, value, says, short in values
     )
+
+
+def _sees_work(time: pb.FunctionTime) -> bool:
+    """Whether somebody counts its packets, or it had no CPU to work on any."""
+    return time.HasField("busy_ns") or not time.spinning_ns
 
 
 def _one(
@@ -59,6 +74,11 @@ TIME = Metric(
          "It has a CPU, and works on packets: packets × cost, but no more than the time it has a "
          "CPU.", "busy"),
         ("spinning_ns", "spinning", "It has a CPU, and polls without packets.", "spinning"),
+        known=_sees_work,
+    )
+    + _by(
+        "state",
+        "functions.time",
         ("run_delay_ns", "run_delay",
          "It could run, and has no CPU, or a signal stops it while others have their turns.",
          "run delay"),
@@ -112,7 +132,7 @@ _LINKS = (
            _links("packets", "Packets in a link at the moment.")),
     Metric("unis_link_capacity_packets", _GAUGE, "packets",
            "Packets for which a link has room.", ("link",),
-           _links("capacity", "Packets for which a link has room.")),
+           _links("capacity", "Packets for which a link has room.", _is_link)),
     Metric("unis_link_occupancy_ratio", _GAUGE, "ratio",
            "How full a link is at the moment.", ("link",),
            _links("packets", "How full a link is at the moment.", of=_occupancy)),
@@ -123,19 +143,21 @@ _CHAINS = (
          "1 where all functions of the chain are there, so that packets come through.", "chain",
          of=lambda chain: float(not chain.down)),
     _one("unis_chain_offered_packets_total", _COUNTER, "packets", "chains.offered",
-         "Packets from the source for a chain.", "chain"),
+         "Packets that came for a chain: from the source, or over its wire into its first "
+         "function.", "chain"),
     Metric(
         "unis_chain_packets_total", _COUNTER, "packets",
         "What became of the packets of a chain, as far as the chain knows.", ("chain", "outcome"),
         _by("outcome", "chains",
-            ("delivered", "delivered", "Packets that reached the sink.", ""),
+            ("delivered", "delivered",
+             "Packets that reached the sink, or that the last function sent over its wire.", ""),
             ("dropped_ingress_full", "dropped_ingress_full",
              "Packets that found the first link full.", ""),
             ("dropped_down", "dropped_down",
              "Packets that were dropped because a function was not there.", "")),
     ),
     _one("unis_chain_delivered_bytes_total", _COUNTER, "bytes", "chains.delivered_bytes",
-         "Bytes that reached the sink.", "chain"),
+         "Bytes of delivered packets.", "chain"),
     _one("unis_chain_latency_seconds", _HISTOGRAM, "seconds", "chains.latency",
          "How long packets took from the source to the sink; only where it is asked for.",
          "chain", known=lambda chain: bool(chain.HasField("latency"))),
@@ -218,7 +240,8 @@ OUTCOMES = Metric(
     _by(
         "outcome",
         "account",
-        ("delivered", "delivered", "They reached the sink.", ""),
+        ("delivered", "delivered",
+         "They reached the sink, or the last function sent them over its wire.", ""),
         ("copies_ended", "copies_ended", "Copies that were watched, and freed.", ""),
         ("dropped_source", "dropped_source",
          "Dropped by the source's device.", "by the source's device (queue full, or a frame too "
@@ -243,14 +266,21 @@ ESTIMATED = Metric(
     _by(
         "by",
         "account",
-        ("dropped_by_function", "functions", "By functions.", "by functions"),
+        ("dropped_by_function", "functions", "By functions, on rings.", "by functions"),
         ("dropped_on_links", "links", "By the kernel, on links.", "by the kernel, on links"),
+        (
+            "lost_unseen",
+            "unseen",
+            "Always 0: packets that are lost unseen stay in unis_in_flight_packets; only the "
+            "account at rest tells them apart.",
+            "lost unseen",
+        ),
     ),
 )
 
 _ACCOUNT = (
     _one("unis_offered_packets_total", _COUNTER, "packets", "account.offered",
-         "Packets from the source."),
+         "Packets that came: from the source, or over wires into the first functions."),
     _one("unis_copied_packets_total", _COUNTER, "packets", "account.copied",
          "Copies that the engine made of packets."),
     _one("unis_refused_copies_total", _COUNTER, "copies", "account.copies_dropped",
@@ -258,7 +288,8 @@ _ACCOUNT = (
     OUTCOMES,
     ESTIMATED,
     _one("unis_in_flight_packets", _GAUGE, "packets", "account.in_flight",
-         "Packets in links and functions at the moment."),
+         "Packets in links and functions at the moment. Off rings also those that functions "
+         "dropped, or that links lost unseen."),
     _one("unis_unaccounted_packets", _GAUGE, "packets", "account.unaccounted",
          "Packets that are missing from the account, or too many in it; 0 where it is exact."),
 )  # fmt: skip

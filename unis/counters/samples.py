@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from unis.counters.declared import METRICS
-from unis.counters.metric import MetricKind
+from unis.counters.metric import Metric, MetricKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from unis.v1 import common_pb2
     from unis.v1 import engine_pb2 as pb
 
-# Upper bounds of latencies, seconds: 1, 2, 5 from a microsecond on.
-BOUNDS = (*(m * 10.0**e for e in range(-6, 0) for m in (1, 2, 5)), 1.0, math.inf)
+# Upper bounds of latencies, seconds: 1, 2, 5 from a microsecond on, as OpenMetrics writes them.
+BOUNDS = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0, math.inf)
 
 
 class MetricSample(NamedTuple):
@@ -26,33 +28,37 @@ class MetricSample(NamedTuple):
     value: float
 
 
-def samples(stats: pb.Stats) -> list[MetricSample]:
+def samples(stats: pb.Stats) -> Iterator[tuple[Metric, Iterable[MetricSample]]]:
     """All that the statistics tell. A link that is met at several functions is told once."""
-    told: dict[tuple[str, tuple[tuple[str, str], ...]], MetricSample] = {}
-    for sample in _all(stats):
-        told.setdefault((sample.name, sample.labels), sample)
-    return [*told.values()]
-
-
-def _all(stats: pb.Stats) -> Iterator[MetricSample]:
     for metric in METRICS:
-        for reading in metric.readings:
-            for found, message in reading.found(stats):
-                labels = (("run", stats.run), *((name, found[name]) for name in metric.labels))
-                if metric.kind is MetricKind.HISTOGRAM:
-                    yield from _buckets(metric.name, labels, message.latency)
-                else:
-                    yield MetricSample(metric.name, labels, reading.read(message))
+        told: dict[tuple[str, tuple[tuple[str, str], ...]], MetricSample] = {}
+        for sample in _of(metric, stats):
+            told.setdefault((sample.name, sample.labels), sample)
+        yield metric, told.values()
+
+
+def _of(metric: Metric, stats: pb.Stats) -> Iterator[MetricSample]:
+    for reading in metric.readings:
+        for found, message in reading.found(stats):
+            labels = (("run", stats.run), *((name, found[name]) for name in metric.labels))
+            if metric.kind is MetricKind.HISTOGRAM:
+                yield from _buckets(metric.name, labels, message.latency)
+            else:
+                yield MetricSample(metric.name, labels, reading.read(message))
 
 
 def _buckets(
     name: str, labels: tuple[tuple[str, str], ...], histogram: common_pb2.LatencyHistogram
 ) -> Iterator[MetricSample]:
     """Counts up to each bound. Values are known to the width of a bucket of the engine's."""
-    pairs = [(ns / 1e9, n) for ns, n in zip(histogram.value_ns, histogram.count, strict=False)]
+    pairs = sorted(
+        (ns / 1e9, n) for ns, n in zip(histogram.value_ns, histogram.count, strict=False)
+    )
+    values = [value for value, _ in pairs]
+    up_to = [0, *accumulate(n for _, n in pairs)]
     for bound in BOUNDS:
-        upper = "+Inf" if bound == math.inf else f"{bound:g}"
-        count = sum(n for value, n in pairs if value <= bound)
+        upper = "+Inf" if bound == math.inf else str(bound)
+        count = up_to[bisect_right(values, bound)]
         yield MetricSample(f"{name}_bucket", (*labels, ("le", upper)), count)
     yield MetricSample(f"{name}_sum", labels, math.fsum(value * n for value, n in pairs))
-    yield MetricSample(f"{name}_count", labels, sum(n for _, n in pairs))
+    yield MetricSample(f"{name}_count", labels, up_to[-1])

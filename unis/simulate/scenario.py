@@ -236,7 +236,7 @@ def _arrivals(traffic: Traffic, directory: Path, share: float) -> pb.SimArrivals
             size = arrivals.size
         case _:
             raise ScenarioError(
-                "the traffic of a port is not known beforehand: simulate with source kind "
+                "the traffic of a port or wire is not known beforehand: simulate with source kind "
                 "synthetic or pcap"
             )
     if pps := traffic.pps or traffic.bps / 8 / size:

@@ -1,0 +1,1 @@
+"""What UNiS tells over HTTP, on this machine: metrics of all runs."""
