@@ -4,11 +4,13 @@
 #   make demo     three functions on one core under four schedulers; PCAP=file replays a capture
 #   make check    lint, and the unit tests in Python that need no build and no root: a minute
 #   make test     lint, unit tests, those in C++ under sanitizers, end-to-end tests
+#   make test-sriov  chains through emulated network cards (QEMU): what works, never how fast
 #   make fuzz   chain file, socket, shared memory; SECONDS=60 of each
 #   make bench    cost of a decision; comparisons at their shortest; simulator against machine
 #   make lint     formatting and static checks;  make format  mends the formatting
 #   make third-party  DPDK programs of others, for tests and benchmarks: build/third-party/bin/
 #   make docs     docs/cli/ and the schemas;   make wheel   a Python package, in dist/
+#   make deb      a Debian package, in build/; make test-deb installs it in a new Debian, and removes it
 #   make install  into PREFIX (/usr/local), DESTDIR before it: `unis` and all that it starts
 #   make clean    removes what was built
 
@@ -53,9 +55,9 @@ export CCACHE_NOHASHDIR ?= 1
 # pytest would compile each file of tests again in each worker: 6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e demo bench fuzz lint format docs wheel install third-party clean
+.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e test-sriov demo bench fuzz lint format docs wheel install deb test-deb third-party clean
 help:
-	@sed -n '3,14s/^# *//p' $(firstword $(MAKEFILE_LIST))
+	@sed -n '3,16s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
 # What has been installed once needs no root again.
 packages:
@@ -154,12 +156,17 @@ tsan: tsan-build
 # stop others.
 SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/python/test_held.py tests/fuzz/test_fuzz_socket.py tests/e2e
 python: build
-	@tools/third-party testpmd examples
+	@tools/third-party testpmd examples prometheus
 	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
 
 e2e: build
-	@tools/third-party testpmd examples openvswitch
-	uv run pytest $(SPINNING)
+	@tools/third-party testpmd examples openvswitch prometheus
+	uv run pytest --durations=25 $(SPINNING)
+
+# One test alone: WORDS='-k switch'.
+test-sriov: build
+	@tools/third-party testpmd openvswitch machine
+	uv run python -m tests.machine $(WORDS)
 
 SECONDS ?= 60
 fuzz: export UNIS_FUZZ_SECONDS = $(SECONDS)
@@ -190,6 +197,7 @@ docs: $(STUBS)
 	@uv run python -m tools.cli_pages docs/cli
 	@uv run python -m tools.schemas docs
 	@uv run python -m tools.counter_pages docs
+	@uv run python -m tools.dashboard docs
 	@uv run unis schema > $(BUILD)/schema && mv $(BUILD)/schema docs/chain-file.schema.json
 
 wheel: $(STUBS)
@@ -208,6 +216,15 @@ install: build wheel
 	  --constraints requirements.lock --reinstall-package unis "$$(ls dist/*.whl)[report]"
 	@mkdir -p $(INSTALLED)/bin
 	@ln -sfn ../lib/unis/bin/unis $(INSTALLED)/bin/unis
+
+# All that the package holds is staged anew.
+deb:
+	@rm -rf $(BUILD)/deb/staged
+	@$(MAKE) --no-print-directory install DESTDIR=$(abspath $(BUILD))/deb/staged PREFIX=/usr
+	@tools/deb $(BUILD)/deb/staged $(BUILD)
+
+test-deb: deb
+	@tools/deb_check $(BUILD)/deb/debian $(BUILD)/unis_*.deb
 
 third-party: | setup
 	@tools/third-party

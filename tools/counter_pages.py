@@ -12,6 +12,7 @@ from unis.counters import columns
 from unis.counters.columns import Column
 from unis.counters.declared import METRICS
 from unis.counters.metric import CountedField, Metric
+from unis.counters.runs import RUNS
 
 # Of a section of docs/columns.md: what `unis ps` shows of it, and `unis top`.
 TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
@@ -24,23 +25,33 @@ TABLES: dict[str, tuple[tuple[Column, ...], tuple[Column, ...]]] = {
 _WHOSE_ROW = (columns.FUNCTION, columns.CPU, columns.CHAIN)  # explained with the functions
 _ABOUT = """# Counters
 
-What the engine counts. `unis ps` and `unis top` show it in [columns](columns.md), and with `--json`
-they print the fields of the third column. The names in the first column are for an endpoint for
-Prometheus, which does not exist yet. `make docs` writes this page from the declarations in
+What UNiS counts. `unis serve` tells it to [Prometheus](metrics.md) under the names of the first
+column. `unis ps` and `unis top` show it in [columns](columns.md), and with `--json` they print the
+fields of the third column. `make docs` writes this page from the declarations in
 [unis/counters](../unis/counters/declared.py).
 
-Every sample has the label `run` as well. A counter only grows. It starts at 0 with the engine; a
-counter of a function starts at 0 with the function's process. A metric in seconds has a field in
-nanoseconds, whose name ends in `_ns`.
+Every sample but that of `unis_build_info` has the label `run` as well. A counter only grows. It
+starts at 0 with the engine, and that of a function with the function's process; restarts count
+from the start of the run. A metric in seconds has a field in nanoseconds, whose name ends in `_ns`.
 
-| name | kind | field | what it says |
-|---|---|---|---|
+## Of runs
+
+Also where the engine does not answer. The fields are those of `unis ps --json`.
+
 """
+_HEAD = "| name | kind | field | what it says |\n|---|---|---|---|\n"
+_ENGINE = (
+    "\n## Of the engine\n\nThe fields are those of `stats` there, and of `unis top --json`.\n\n"
+)
 
 
 def counters() -> str:
     """The text of docs/counters.md."""
-    return _ABOUT + "".join(row for metric in METRICS for row in _rows(metric))
+    return "".join([_ABOUT, *_table(RUNS), _ENGINE, *_table(METRICS)])
+
+
+def _table(metrics: Iterable[Metric]) -> list[str]:
+    return [_HEAD, *(row for metric in metrics for row in _rows(metric))]
 
 
 def _rows(metric: Metric) -> Iterable[str]:
@@ -53,6 +64,8 @@ def _rows(metric: Metric) -> Iterable[str]:
     seen: dict[str, list[str]] = {}
     for reading in metric.readings:
         seen.setdefault(_own(reading) + reading.help, []).append(f"`{reading.path}`")
+    if not seen:  # no other command has it
+        yield f"| {name} | {metric.kind} | | {metric.help} |\n"
     for says, paths in seen.items():
         begin = "| | " if several else f"| {name} | {metric.kind} "
         yield f"{begin}| {', '.join(paths)} | {says} |\n"

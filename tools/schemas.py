@@ -12,10 +12,14 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from evaluation.paper.results import Results
+from unis.capacity.machine import MachineFile
+from unis.capacity.result import CapacityResult
 from unis.parts.result import ChainParts
 
 MODELS: Mapping[str, tuple[type[BaseModel], str]] = MappingProxyType({
     "results.schema.json": (Results, "Results of python -m evaluation paper"),
+    "machine.schema.json": (MachineFile, "Machine file of unis model"),
+    "model.schema.json": (CapacityResult, "model.json of unis model"),
     "profile.schema.json": (ChainParts, "profile.json of unis profile chain"),
 })  # fmt: skip
 
