@@ -6,12 +6,16 @@ import signal
 
 from hypothesis import settings
 
-# `pytest --hypothesis-profile=thorough` tries more examples than `make test`, `check` tries fewer.
+# `make test` tries the same examples each time, so that it fails for a change and not by chance.
+# `pytest --hypothesis-profile=thorough` tries more, and others each time.
 # Here, since Hypothesis takes that option before it reads the conftest of a folder.
-# With CI in the environment it has loaded a profile without random examples, which others inherit.
 for name, examples in {"thorough": 100, "unis": 50, "check": 10}.items():
     settings.register_profile(
-        name, deadline=None, max_examples=examples, derandomize=False, print_blob=True
+        name,
+        deadline=None,
+        max_examples=examples,
+        derandomize=name != "thorough",
+        print_blob=True,
     )
 settings.load_profile("unis")
 

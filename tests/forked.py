@@ -164,6 +164,8 @@ def _become(request: dict[str, Any], stdout: int, stderr: int) -> NoReturn:
     for here, there in ((stdout, 1), (stderr, 2)):
         os.dup2(here, there)
         os.close(here)
+    # Those of the server may have been files, which can be sought in.
+    sys.stdout, sys.stderr = (open(fd, "w", closefd=False) for fd in (1, 2))  # noqa: SIM115
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

@@ -123,10 +123,10 @@ class Machine:
         with EngineClient(run_directory(self.name).socket) as client:
             client.set_policy(names.policy(policy))
 
-    def exact_account(self) -> Json:
+    def exact_account(self, seconds: float = 5) -> Json:
         """Every packet so far, counted with the chains drained, as `unis account` does."""
         with EngineClient(run_directory(self.name).socket) as client:
-            account: Json = as_dict(client.settle())
+            account: Json = as_dict(client.settle(seconds))
         assert account["exact"], account
         return account
 

@@ -124,6 +124,30 @@ def test_scc_profiler(machine: Machine, tmp_path: Path) -> None:
 
 
 @pytest.mark.benchmark
+def test_model(machine: Machine, tmp_path: Path) -> None:
+    """That chains are predicted and measured, not how well on this machine now."""
+    machine.unis(
+        "bench", "model", "--quick", "--only", "ring,veth", "--rounds", "2", "-o", str(tmp_path),
+        code=0,
+    )  # fmt: skip
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert {(row["link"], row["fits"]) for row in results["rows"]} == {
+        (link, fits) for link in ("ring", "veth") for fits in (True, False)
+    }
+    assert all(row["predicted_pps"] > 0 and row["measured_pps"] > 0 for row in results["rows"])
+    assert all(row["bottleneck"] in ("CPU 0", "CPU 1") for row in results["rows"])
+    assert results["verdict"]["verdict"] == "not measured"
+    assert {(each["link"], each["policy"]) for each in results["overload"]} == {
+        (link, policy) for link in ("ring", "veth") for policy in ("hand-over", "other")
+    }
+    assert (tmp_path / "model.png").stat().st_size > 10_000
+    assert (tmp_path / "overload.png").stat().st_size > 10_000
+    chain = str(built.examples_directory() / "edge.yaml")
+    machine.unis("model", chain, "--machine", str(tmp_path / "machine-ring.yaml"), code=0)
+    machine.assert_clean()
+
+
+@pytest.mark.benchmark
 def test_goals(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "goals.json"
     machine.evaluation(
@@ -139,6 +163,17 @@ def test_goals(machine: Machine, tmp_path: Path) -> None:
     assert kept["kept"]["expected_p95_us"] < 100_000
     assert free["kept"]["windows_kept"] is None
     assert free["kept"]["slots"] >= kept["kept"]["slots"]
+
+
+@pytest.mark.benchmark
+def test_scrapes(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "scrapes.json"
+    words = ["--every", "0.2", "--rounds", "2", "--window", "1", "--json", str(file)]
+    machine.evaluation("scrapes", *words)
+    result = json.loads(file.read_text())
+    assert result["scrapes"] > 2
+    assert result["ratio"]["median"] > 0
+    assert result["server_cpu"]["scrapes"] > result["server_cpu"]["no scrapes"] > 0
 
 
 @pytest.mark.benchmark

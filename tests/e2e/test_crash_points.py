@@ -20,7 +20,7 @@ from tests.e2e.test_veth import on_links
 from unis import built
 from unis.runtime.directory import run_directory
 
-_SECONDS = 60.0  # until a command must have ended
+_SECONDS = 180.0  # until a command must have ended: a bound, not an expectation
 UP = [
     ("launcher", "unis.links.namespaces:make"),  # it is noted, and not made
     ("launcher", "unis.links.namespaces:_call@thread-self"),  # it is a file, and not mounted

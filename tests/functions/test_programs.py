@@ -75,7 +75,8 @@ def test_help(name: str) -> None:
         assert done.returncode == 0
         assert done.stderr == ""
         assert done.stdout.startswith(f"Usage: {name} [EAL OPTIONS] -- [OPTIONS]")
-        for option in (*REQUIRED[name][:1], "--ports", "--yield-every", "--exit-idle", "net_pcap0"):
+        of_all = ("--ports", "--next-hop", "--yield-every", "--exit-idle", "net_pcap0")
+        for option in (*REQUIRED[name][:1], *of_all):
             assert option in done.stdout
 
 
@@ -213,6 +214,48 @@ def test_ports(tmp_path: Path, choice: list[str], first: str | None, second: str
         assert read_pcap(tmp_path / f"{port}.pcap") == frames
 
 
+def mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))
+
+
+PCAP_MAC = [b"\x02pcap" + bytes([number]) for number in (0, 1)]  # net_pcap's own choice
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_frames_go_to_the_next_hop_from_their_own_port(
+    name: str, run: Runner, capture: list[bytes]
+) -> None:
+    before = run(name, capture, *REQUIRED[name])
+    after = run(name, capture, *REQUIRED[name], "--next-hop", "02:00:00:00:00:2a")
+    assert after.sent
+    for frame, was in zip(after.sent, before.sent, strict=True):
+        assert frame[:12] == mac("02:00:00:00:00:2a") + PCAP_MAC[0]
+        assert frame[12:] == was[12:] or name == "ipsec"
+
+
+@pytest.mark.parametrize(
+    ("choice", "first", "second"),
+    [
+        (["--next-hop", "02:00:00:00:00:0a,02:00:00:00:00:0b"], "0a", "0b"),
+        (["--next-hop", "02:00:00:00:00:0c"], "0c", "0c"),
+        (["--next-hop", "-,02:00:00:00:00:0e"], "", "0e"),
+        (["--ports", "net_pcap0,net_pcap1", "--next-hop", "02:00:00:00:00:0d"], None, "0d"),
+    ],
+)
+def test_each_port_has_its_next_hop(
+    tmp_path: Path, choice: list[str], first: str | None, second: str | None
+) -> None:
+    options = ["--exit-idle", "100", *choice]
+    done = start("monitor", *EAL, *pcap_ports(tmp_path), "--", *options)
+    assert done.returncode == 0, done.stderr
+    for number, (port, end) in enumerate((("first", first), ("second", second))):
+        heads = {frame[:12] for frame in read_pcap(tmp_path / f"{port}.pcap")}
+        if end == "":
+            assert heads == {frame[:12] for frame in read_pcap(DATA / "teams.pcap")}
+            continue
+        assert heads == ({mac(f"02:00:00:00:00:{end}") + PCAP_MAC[number]} if end else set())
+
+
 def test_counters_of_each_direction(tmp_path: Path) -> None:
     done = start("macswap", *EAL, *pcap_ports(tmp_path), "--", "--exit-idle", "100")
     assert done.returncode == 0, done.stderr
@@ -267,6 +310,9 @@ BAD = [
     ("macswap", ["--yield-every", "-1"], "bad value of --yield-every '-1'"),
     ("macswap", ["--exit-idle", "soon"], "bad value of --exit-idle 'soon'"),
     ("macswap", ["--ports", "a,b,c"], "bad value of --ports 'a,b,c'"),
+    ("macswap", ["--next-hop", "2a"], "bad value of --next-hop '2a': must be six hexadecimal"),
+    ("macswap", ["--next-hop", "02:00:00:00:00:01,"], "bad value of --next-hop ''"),
+    ("macswap", ["--next-hop", "ff:ff:ff:ff:ff:ff"], "is an address of many"),
     ("firewall", [], "--rules FILE is missing"),
     ("firewall", ["--rules", "absent"], "cannot read absent: No such file or directory"),
     ("firewall", ["--rules", "."], "cannot read .: it is a directory"),
@@ -321,6 +367,9 @@ def test_bad_options_fail_before_eal(
         (["--vdev", "net_null0", "--vdev", "net_null1", "--vdev", "net_null2"],
          "there are 3 ports (net_null0, net_null1, net_null2), which makes no pairs; choose with"
          " --ports IN,OUT"),
+        (["--vdev", "net_null0", "--", "--next-hop", "02:00:00:00:00:01,02:00:00:00:00:02"],
+         "--next-hop has 2 addresses, and packets leave by 1 ports; give one for all, or one for"
+         " each"),
         (["--frobnicate"], "DPDK's EAL did not start"),
         (["--cost", "light"], "option --cost belongs behind `--`"),
     ],

@@ -2,6 +2,7 @@
 `system`; the others find no build, so that a missing mark fails at once on every machine.
 """
 
+import ctypes
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -25,9 +26,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
+_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+
+
 @pytest.fixture(autouse=True)
 def own_runs(tmp_path: Path) -> Iterator[None]:
-    """Runs and caches of its own: those of this machine, also of a killed run, are let be."""
+    """Runs and caches of its own: those of this machine, also of a killed run, are let be.
+
+    A chain that a test brings up makes pytest the parent of orphans and leaves it one CPU. The
+    tests after it see neither.
+    """
     before = os.sched_getaffinity(0)
     with pytest.MonkeyPatch.context() as patch:  # what a test undoes is not ours
         patch.setenv("UNIS_RUN_DIR", str(tmp_path / "run"))
@@ -35,6 +43,7 @@ def own_runs(tmp_path: Path) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         yield
     os.sched_setaffinity(0, before)  # commands keep off the functions' CPUs
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, *map(ctypes.c_ulong, (0, 0, 0, 0)))
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_an_end_does_not_wait_for_what_is_being_done(tmp_path: Path) -> None:
     with pytest.raises(WorkError, match="has ended"):
         doing.result()
     assert queued.cancelled()
-    while program and program.alive():  # a zombie is not; a test before may have adopted orphans
+    while program and program.alive():  # a zombie is not
         time.sleep(0.01)
     assert [one.name for one in tmp_path.iterdir()] == ["pid"]
 

@@ -174,9 +174,9 @@ def test_whatever_it_misses_fewer_ways_never_pass_more(
         mpps = [passed(count) for count in ways]
     whole = simulate(scenario(chain, {**others, "nat": cost}, "cooperative", 0.02, MachineCosts()))
     assert mpps[-1] == pytest.approx(SimulationSummary.of(whole).mpps)
-    # A burst more or less at either end of what is counted.
+    # A burst more or less at either end of what is counted, and where a turn happens to end.
     burst = 3 * 32 / 0.02 / 1e6
-    assert all(fewer <= more + burst for fewer, more in pairwise(mpps))
+    assert all(fewer <= 1.02 * more + burst for fewer, more in pairwise(mpps))
 
 
 # ------------------------------------------------------------------ recorded
@@ -230,6 +230,21 @@ def test_the_flows_of_the_demo_fit_into_one_way() -> None:
     costs = modelled(DEMO, "firewall=1", "nat=1", "monitor=1").values()
     assert len(costs) == 3
     assert all(cost["ns"] == pytest.approx(cost["ns_with_whole_cache"], abs=0.01) for cost in costs)
+
+
+@pytest.mark.system
+def test_a_recording_is_the_same_in_each_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which lies above the stack, and so moves it."""
+    need_valgrind()
+    subject = RecordedProgram("nat", built.reference_function("nat"), ("--public", "198.51.100.1"))
+    found = []
+    for length in (0, 333, 2100):
+        monkeypatch.setenv("UNIS_TEST_OF_LENGTH", "x" * length)
+        folder = tmp_path / f"{length:04}"
+        found.append(references.record(subject, Flows(100, 400), folder=folder).file.read_bytes())
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.system

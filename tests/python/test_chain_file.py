@@ -166,8 +166,8 @@ def test_a_wrong_value_is_told_with_its_line(
         ("rate: max", "rate: 9000Gpps",
          "5: traffic.rate: `9000Gpps` is more than 1e+12pps; write max for as fast as it goes"),
         ("kind: synthetic, size: 64}\n  rate: max", "kind: port, device: net_tap0}\n  rate: 1Mpps",
-         "5: traffic.rate: packets of a port or interface come when they come; leave the rate out, "
-         "or make packets with kind: synthetic"),
+         "5: traffic.rate: packets of a port, interface or wire come when they come; leave the "
+         "rate out, or make packets with kind: synthetic"),
         ("rate: max", "rate: 1kpps\n  arrivals: bursty",
          "6: traffic.arrivals: invalid kind of arrivals `bursty`; expected one of constant, "
          "poisson"),
@@ -175,7 +175,7 @@ def test_a_wrong_value_is_told_with_its_line(
          "whenever there is room; give a rate, as 2.5Mpps"),
         ("kind: synthetic, size: 64}\n  rate: max",
          "kind: port, device: net_tap0}\n  arrivals: poisson",
-         "5: traffic.arrivals: packets of a port or interface come when they come; leave the "
+         "5: traffic.arrivals: packets of a port, interface or wire come when they come; leave the "
          "arrivals out, or make packets with kind: synthetic"),
         ("    cost_ns: 50", "    queues: two", "14: functions.b.queues: invalid number of "
          "queues `two`; expected 1 to 16, or {rx: 1, tx: 2} where the program receives by another "

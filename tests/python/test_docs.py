@@ -126,6 +126,19 @@ def test_anchors_are_those_of_headings_and_not_of_comments_in_code() -> None:
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_parts_of_examples_are_lines_of_them(page: Path) -> None:
+    shown = re.findall(
+        r"^Part of `(examples/[^`]+)`:\n\n```yaml\n(.*?)^```",
+        page.read_text(),
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    for example, part in shown:
+        rest = iter((ROOT / example).read_text().splitlines())
+        for line in part.splitlines():
+            assert line in rest, f"{example} has no such line there: {line}"  # in their order
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_anchors_of_links_exist(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text()):
         if "://" not in target:

@@ -1,5 +1,6 @@
 """One contract for every kind of link, and for every kind of program."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,17 @@ from unis.engine import names
 from unis.engine.limits import broken, limit
 from unis.links.kind import LinkKind, LinkPlan, LinkSpec, PortEnds, driver_missing
 from unis.links.memif import Memif
+from unis.nics.layout import NicPort, VfChoice
 from unis.runtime.doctor import software
 from unis.workload import ProgramKind, Start
 
 
 def a_link(kind: LinkKind, slots: int) -> LinkPlan:
-    spec = LinkSpec("x", "c.1", slots, engine=True, folder=Path("/run/unis/x"))
-    link = LinkPlan("c.1", kind.name, slots, kind.details(spec, 3))
+    pairs = list(NicPort("0000:01:00.0", "enp1s0f0", 8).rooms(2)) if kind.on_nics else []
+    nic = VfChoice(pairs, {"0000:01:00.0": 8}) if pairs else None
+    spec = LinkSpec("x", "c.1", slots, engine=True, folder=Path("/run/unis/x"), nic=nic)
+    numbers = itertools.islice(kind.numbers(spec), 3, 4)
+    link = LinkPlan("c.1", kind.name, slots, kind.details(spec, next(iter(numbers))))
     assert kind.matches(link, spec)
     return link
 
@@ -36,7 +41,7 @@ def test_kind_of_link(kind: LinkKind) -> None:
         for end in (0, 1):
             device = kind.device(PortEnds("fw.0", 5, link, link, end))
             driver, *arguments = device.split(",")
-            assert driver == f"{kind.driver}5"
+            assert driver == (f"0000:01:11.{6 - 2 * end}" if kind.on_nics else f"{kind.driver}5")
             assert all(len(argument.split("=")) == 2 for argument in arguments)
             assert len({argument.split("=")[0] for argument in arguments}) == len(arguments)
 
@@ -68,6 +73,18 @@ def test_kind_of_program(kind: ProgramKind) -> None:
     assert prefix != engine_of_another_run
     assert (prefix == "unis-run") == (kind.group == "engine")
     assert "--" not in eal
+
+
+@pytest.mark.parametrize("kind", workload.KINDS.values(), ids=lambda kind: kind.group)
+def test_a_port_on_a_pci_device_is_the_only_one_that_is_probed(kind: ProgramKind) -> None:
+    devices = ["0000:01:10.0", "0000:01:10.2,a=1", "net_one0,a=b"]
+    eal = kind.eal(Start("unis-run", "7@3", [], None, devices))
+    assert [eal[at + 1] for at, word in enumerate(eal) if word == "-a"] == devices[:2]
+    assert [word for word in eal if word.startswith("--vdev=")] == ["--vdev=net_one0,a=b"]
+    assert "--no-pci" not in eal
+    assert workload.order_problem(devices) == ""
+    for other in ([*devices[2:], *devices[:2]], [devices[1], devices[0]]):
+        assert "DPDK numbers ports on PCI devices first" in workload.order_problem(other)
 
 
 def test_the_doctor_tells_what_a_kind_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

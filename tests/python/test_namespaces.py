@@ -14,6 +14,7 @@ from pyroute2 import IPRoute, NetlinkError
 
 from tests.needs import need_root
 from tests.python.planned import planned, small
+from tests.python.signalling import wait_until
 from tests.python.test_bridge import a_bridge
 from tests.python.test_link_devices import Noting, a_state
 from tests.python.test_veth import a_veth
@@ -166,11 +167,35 @@ def test_a_device_goes_from_one_to_another_and_stays_silent(
                 file = Path("/proc/sys/net") / setting.format(device)
                 assert look(name, "cat", str(file)).strip() == wanted, setting
         devices.place(link.name, device, namespaces.HERE)
-        assert (Path("/sys/class/net") / device / "operstate").read_text() == "up\n"
+        state = Path("/sys/class/net") / device / "operstate"
+        # The kernel notices the carrier a moment later.
+        assert wait_until(lambda: state.read_text() == "up\n")
         devices.place(link.name, device, spaces[1])
     finally:
         assert kind.remove(kind.made(link)) == []
     assert "unis link" not in look(spaces[1], "ip", "link")
+
+
+@pytest.mark.system
+def test_so_does_a_device_that_has_its_number_from_elsewhere(spaces: tuple[str, str]) -> None:
+    """As a virtual function of a NIC; here it is a veth."""
+    device = f"{devices.base_name(spaces[0])}a"
+    namespaces.make(spaces[0])
+    with IPRoute() as kernel:
+        kernel.link("add", ifname=device, kind="veth", peer=f"{device}p")
+        (index,) = kernel.link_lookup(ifname=device)
+        try:
+            devices.place("c.1", device, spaces[0])
+            assert kernel.link_lookup(ifname=device) == [index], "it is not known to be ours"
+            devices.start_function(kernel, "c.1", device, index)
+            devices.place("c.1", device, spaces[0])
+            (found,) = json.loads(look(spaces[0], "ip", "-j", "link", "show", device))
+            assert {"UP", "NOARP"} <= {*found["flags"]}
+            assert found["mtu"] == 1500
+            devices.place("c.1", device, namespaces.HERE)
+        finally:
+            for there in kernel.link_lookup(ifname=device):
+                kernel.link("del", index=there)
 
 
 @pytest.mark.system

@@ -105,6 +105,16 @@ def test_nothing_is_sampled_behind_an_error(memory: Any) -> None:
     assert memory["looks"] == 0
 
 
+@pytest.mark.usefixtures("memory")
+def test_of_two_profilers_the_second_is_refused_until_the_first_has_ended() -> None:
+    with (
+        passage_logs({"source": os.getpid(), "sink": os.getpid()}),
+        pytest.raises(UnisError, match=r"another `unis profile chain` follows"),
+    ):
+        PassageLog(os.getpid())
+    PassageLog(os.getpid()).close()
+
+
 def test_a_program_without_the_plug_in_is_told() -> None:
     with pytest.raises(UnisError, match=r"does not tell when it has packets.*plugin: false"):
         PassageLog(os.getpid())

@@ -8,7 +8,7 @@ from unis.plan.attached import (
     AttachedFunction,
     AttachedPath,
     AttachedPlan,
-    Device,
+    DeviceId,
     End,
     MemifEnd,
     PacketEnd,
@@ -109,14 +109,14 @@ def test_both_ends_of_a_memif_have_the_same_queues() -> None:
 HERE, ELSEWHERE = 0xF0000001, 0xF0000002
 
 
-def on(index: int, peer: Device | None = None, namespace: int = HERE) -> PacketEnd:
+def on(index: int, peer: DeviceId | None = None, namespace: int = HERE) -> PacketEnd:
     socket = PacketSocket(inode=100 + index, slots=512, slot_bytes=2048, ring_bytes=2 << 20)
-    return PacketEnd(Device(namespace, index), peer, (socket,))
+    return PacketEnd(DeviceId(namespace, index), peer, (socket,))
 
 
 def test_two_programs_on_a_pair_of_veths_share_a_link_in_whatever_namespaces() -> None:
-    near = on(7, Device(ELSEWHERE, 2))
-    far = on(2, Device(HERE, 7), ELSEWHERE)
+    near = on(7, DeviceId(ELSEWHERE, 2))
+    far = on(2, DeviceId(HERE, 7), ELSEWHERE)
     request = deployed(
         function("left", (on(3), near), (near, on(3))), function("right", (far, far))
     )

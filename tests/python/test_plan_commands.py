@@ -131,6 +131,26 @@ def test_a_program_with_another_dpdk_is_spared_the_plugin() -> None:
     assert eal_of(only(["sh"], plugin=False)) == eal[:at] + eal[at + 2 :]
 
 
+def test_dpdk_s_telemetry_is_off_unless_the_file_has_it_on() -> None:
+    eal = eal_of(only(["sh"]))
+    assert eal_of(only(["sh"], telemetry=True)) == [it for it in eal if it != "--no-telemetry"]
+    assert "--no-telemetry" in eal
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ({"program": "sh"}, "a function on rings has none: let the link to `fw` state kind: memif"),
+        ({"command": ["sh"], "user": "nobody"}, "has no socket that is known"),
+        ({"command": ["sh"], "container": {}}, "has no socket that is known"),
+    ],
+)
+def test_telemetry_is_refused_where_there_is_none(function: Data, said: str) -> None:
+    functions = {"fw": {**function, "telemetry": True}}
+    sentences = told(small(functions=functions, chains={"c": {"path": ["fw"]}}))
+    assert [said in sentence for sentence in sentences].count(True) == 1, sentences
+
+
 def test_a_command_is_on_memif_unless_the_file_says_otherwise() -> None:
     assert (only(["sh"]).group, len(only(["sh"]).ports)) == ("own", 2)
     functions = {"fw": {"command": ["sh"]}}

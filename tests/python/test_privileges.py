@@ -61,7 +61,7 @@ def function(folder: Path) -> FunctionPlan:
         stdin=None, terminal=False, namespace=None, folder=folder, cwd=folder,
         cost_ns=None, yield_every=0, may_sleep=True, restart="never",
         kernel=Kernel(),
-        plugin=True, ports=(),
+        plugin=True, telemetry=False, ports=(),
     )  # fmt: skip
 
 

@@ -1,10 +1,12 @@
 """Processes are told from others that got their number, and found by their mark."""
 
 import errno
+import math
 import os
 import signal
 import termios
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from tests.python.spinning import SPIN, identity, process
 from unis.runtime import child
+from unis.runtime import process as processes
 from unis.runtime.child import Command, start
 from unis.runtime.directory import last_lines
 from unis.runtime.errors import LaunchError
@@ -39,6 +42,24 @@ def test_marked_finds_only_the_same_mark() -> None:
     with process(SPIN, run_id="abc") as child:
         assert [found.pid for found in marked(RUN_MARK, "abc")] == [child.pid]
         assert marked(RUN_MARK, "ab") == []
+
+
+def test_a_process_that_starts_a_program_is_found() -> None:
+    """It has no environment for a moment: here it is in execve most of the time."""
+    again = 'exec sh -c "$0" "$0"'
+    starts = f"print('up', flush=True)\nimport os; os.execvp('sh', ['sh', '-c', *{[again] * 2}])"
+    with process(starts, run_id="abc") as child:
+        for _ in range(300):
+            assert [found.pid for found in marked(RUN_MARK, "abc")] == [child.pid]
+
+
+def test_a_process_without_an_environment_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_EXEC_SECONDS", math.inf)
+    starts = "print('up', flush=True)\nimport os; os.execve('/bin/sleep', ['sleep', '60'], {})"
+    with process(starts, run_id="abc") as child:
+        while marked(RUN_MARK, "abc"):  # it is Python yet
+            time.sleep(0.01)
+        assert child.poll() is None
 
 
 def test_last_lines(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from ruamel.yaml import YAML
 
+from tests.python.fake_nic import FakeNic
 from tests.python.planned import path_of
 from tests.python.strategies import Data, chain_files, scaled
 from unis import built
@@ -36,7 +37,9 @@ def test_examples_are_valid(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
-def test_examples_run_on_two_cpus_but_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run_on_two_cpus_but_one(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(programs, "find_program", lambda name, _: Path("/bin") / Path(name).name)
     monkeypatch.setattr(programs, "program_problem", lambda *_: None)
     places = Places(
@@ -46,8 +49,10 @@ def test_examples_run_on_two_cpus_but_one(file: Path, monkeypatch: pytest.Monkey
         folders=Path("/f"),
     )  # fmt: skip
 
+    nic = FakeNic(tmp_path)
+
     def plan() -> Plan:
-        return make_plan(load(file), Machine(frozenset({0, 1})), (), lambda _: places)
+        return make_plan(load(file), Machine(frozenset({0, 1}), nic.root), (), lambda _: places)
 
     if file.stem != "two-cores":
         assert (plan().platform_cpus, plan().cpus) == ((0,), (1,))

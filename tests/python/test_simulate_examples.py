@@ -38,7 +38,8 @@ def test_runs_in_the_simulator(example: Path) -> None:
     if file.traffic.rate == "max":
         assert throughput["unis"] > 5 * throughput["other"] > throughput["rr"] > 0
     else:
-        assert throughput["unis"] >= throughput["other"] > 0
+        # Of a low rate both pass all: bursts of `other` may end a little before the window.
+        assert throughput["unis"] >= 0.98 * throughput["other"] > 0
     assert simulate(example, "--seconds", "0.5", *costs) == first
 
 

@@ -18,11 +18,22 @@ from unis.slo.exact import exact
 from unis.slo.greedy import greedy
 from unis.slo.placement import NoRoomError
 from unis.slo.pricing_problem import Worth, contents, proven, unlisted
-from unis.slo.profile import Profile, Server, Slo, Workload, only_ways
-from unis.slo.sockets import Room, Size, Task, holds, problem_of
+from unis.slo.profile import (
+    Flow,
+    NicRates,
+    PacketForm,
+    Profile,
+    Server,
+    Slo,
+    Workload,
+    only_ways,
+)
+from unis.slo.sockets import Demand, Room, Size, SocketProblem, Task, holds, problem_of
 from unis.slo.verify import problems
+from unis.slo.volume import machines_for_volume
 
 FLAT = ((0.5, 10.0), (1.0, 20.0))
+PACKETS = (PacketForm(), PacketForm(1518, 3))
 
 
 @st.composite
@@ -58,6 +69,7 @@ def workloads(
             profile.solo_mpps * draw(st.integers(5, highest)) / 100,
             draw(st.sampled_from([12.0, 15.0, 25.0])),
             draw(st.integers(1, count)),
+            draw(st.sampled_from(PACKETS)),
         )
         for at in range(draw(st.integers(1, promises)))
     )
@@ -76,7 +88,18 @@ def workloads(
     kinds = draw(st.integers(1, 2))
     margin = draw(st.sampled_from([0.0, 0.03]))
     memory = draw(st.sampled_from([None, 0.5, 0.9]))
-    return Workload("random", slos, tuple(servers[-kinds:]), margin, memory)
+    nics = draw(st.none() | nic_rates(tuple(server.name for server in servers)))
+    return Workload("random", slos, tuple(servers[-kinds:]), margin, memory, nics=nics)
+
+
+@st.composite
+def nic_rates(draw: st.DrawFn, servers: Sequence[str]) -> NicRates:
+    """Two flows, of which packets of either kind take another part."""
+    return NicRates(
+        (Flow("line", "Gbit/s", 1e6), Flow("bus", "Gbit/s", 1e6)),
+        {name: tuple(draw(st.integers(2, 12)) * 1e9 for _ in range(2)) for name in servers},
+        {packet: tuple(draw(st.integers(0, 3000)) * 1.0 for _ in range(2)) for packet in PACKETS},
+    )
 
 
 # ---------------------------------------------------------------------- random
@@ -87,6 +110,9 @@ def workloads(
 def test_every_placement_holds_and_none_is_below_the_bound(workload: Workload) -> None:
     first_fit = greedy(workload)
     assert not [*problems(workload, first_fit)]
+    if not first_fit.refused:
+        volume = machines_for_volume(problem_of(workload)[0], 5)
+        assert volume <= len(first_fit.machines) + 1e-6
     try:
         placed = exact(workload, seconds=5)
     except NoRoomError:
@@ -104,12 +130,12 @@ def test_every_placement_holds_and_none_is_below_the_bound(workload: Workload) -
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(workloads(promises=2, count=1, ways=3, highest=120))
 def test_fewer_machines_do_not_do(workload: Workload) -> None:
-    """By trying all splits and all sockets for them, as floating point numbers."""
-    problem, _ = problem_of(workload)
-    most = [
-        demand.ways.shape[1] if workload.memory is None else demand.most
-        for demand in problem.demands
-    ]
+    """By trying all splits and all sockets for them, as floating point numbers.
+
+    With flows, of up to three instances, which are more than some promises need.
+    """
+    problem, _ = problem_of(workload, 3)
+    most = [demand.most if workload.flows else demand.ways.shape[1] for demand in problem.demands]
     every = [
         _splits(demand.task, longest) for demand, longest in zip(problem.demands, most, strict=True)
     ]
@@ -130,11 +156,16 @@ def test_fewer_machines_do_not_do(workload: Workload) -> None:
     )
     placed = by_sockets(workload, 30, 0.0)
     assert placed.bound is not None
-    assert placed.bound <= fewest
-    assert len(placed.machines) == fewest
+    assert len(placed.machines) <= fewest
+    if max(map(len, placed.splits.values()), default=0) <= 3:
+        assert len(placed.machines) == fewest
+    if placed.instances is None or placed.instances >= 3:
+        assert placed.bound <= fewest
+    if problem.demands:
+        assert machines_for_volume(problem_of(workload)[0], 30) <= fewest + 1e-6
 
 
-_Item = tuple[int, int, float]  # cores, ways, GB/s
+_Item = tuple[float, ...]  # cores, ways, flows in 10^9 units/s
 
 
 def _splits(task: Task, most: int) -> list[tuple[_Item, ...]]:
@@ -145,7 +176,10 @@ def _splits(task: Task, most: int) -> list[tuple[_Item, ...]]:
             if passed >= task.mpps - 1e-9:
                 load = task.mpps / passed
                 found.append(
-                    tuple((task.cores, ways, task.draws[ways - 1] * load) for ways in split)
+                    tuple(
+                        (task.cores, ways, *(taken * load / 1e6 for taken in task.draws[ways - 1]))
+                        for ways in split
+                    )
                 )
     return found
 
@@ -174,9 +208,12 @@ def _fewest(items: list[_Item], workload: Workload) -> float:
                 place(at + 1, [*sockets[:index], left, *sockets[index + 1 :]])
         for kind, server in enumerate(servers):
             used = sum(socket[0] == kind for socket in sockets)
-            memory = math.inf if workload.memory is None else server.memory_gbps or 0.0
-            part = workload.memory or 1.0
-            room = [float(kind), server.cores, server.ways, memory * part, server.classes - 1.0]
+            flows = []
+            if workload.memory is not None:
+                flows.append((server.memory_gbps or 0.0) * workload.memory)
+            if workload.nics is not None:
+                flows += [each / 1e9 for each in workload.nics.capacities[server.name]]
+            room = [float(kind), server.cores, server.ways, *flows, server.classes - 1.0]
             left = [have - take for have, take in zip(room, takes, strict=True)]
             if used < server.count * server.sockets and min(left) >= -2e-6:
                 place(at + 1, [*sockets, left])
@@ -188,16 +225,19 @@ def _fewest(items: list[_Item], workload: Workload) -> float:
 @settings(max_examples=scaled(60), deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(0, 9), st.integers(0, 9)),
-        min_size=1, max_size=5, unique_by=lambda size: size[:3],
+        st.tuples(
+            st.integers(1, 3), st.integers(1, 5), st.integers(0, 9), st.integers(0, 9),
+            st.integers(0, 9),
+        ),
+        min_size=1, max_size=5, unique_by=lambda size: size[:4],
     ),
     st.integers(1, 5), st.integers(1, 4),
 )  # fmt: skip
 def test_the_most_valuable_content(
-    of: list[tuple[int, int, int, int]], cores: int, places: int
+    of: list[tuple[int, int, int, int, int]], cores: int, places: int
 ) -> None:
-    sizes, values = [Size(*size) for *size, _ in of], [value / 10 for *_, value in of]
-    room = Room(Size(cores, 5, 10), places)
+    sizes, values = [Size(size) for *size, _ in of], [value / 10 for *_, value in of]
+    room = Room(Size.of(cores, 5, 10, 12), places)
     best = max(
         (
             sum(values[at] for at in content)
@@ -223,19 +263,45 @@ def test_the_most_valuable_content(
 def test_what_is_not_listed_is_not_cheaper_than_is_told(
     passed: list[int], moved: list[int], known: list[tuple[int, int, int]]
 ) -> None:
-    task = Task(1, 10.0, tuple(map(float, passed)), tuple(of / 1e6 for of in moved))
+    task = Task(1, 10.0, tuple(map(float, passed)), tuple((float(of),) for of in moved))
     server = Server("a", 9, 9, 3, memory_gbps=1.0)
     profile = Profile("nf", 1.0, (1.0,), FLAT, gbps_by_ways=(0.1,), share_by_memory=((0.9, 1.0),))
     problem, _ = problem_of(Workload("w", (Slo("s", profile, 0.4, 25.0),), (server,), 0.0, 0.9))
     demand = replace(problem.demands[0], task=task, most=5, listed=1)
     every = [(1, 0, 1), *known]  # nothing is for nothing
-    worth = Worth([Size(1, *of[:2]) for of in every], [float(of[2]) for of in every], 1)
+    worth = Worth([Size.of(1, *of[:2]) for of in every], [float(of[2]) for of in every], 1)
     price, _ = unlisted(demand, worth, 3)
     for split in _splits(task, 5):
-        sizes = task.sizes(tuple(ways for _, ways, _ in split))
+        sizes = task.sizes(tuple(int(ways) for _, ways, _ in split))
         if len(split) > 1:
-            costs = sum(worth.of(size.ways, np.array([size.memory]))[0] for size in sizes)
+            costs = sum(worth.of(size.ways, np.array([size.flows]))[0] for size in sizes)
             assert price <= costs + 1e-9
+
+
+@settings(max_examples=scaled(100), deadline=None)
+@given(
+    st.lists(st.integers(1, 20), min_size=3, max_size=3, unique=True).map(sorted),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=3, max_size=3),
+    st.integers(1, 3),
+)
+def test_no_number_of_instances_takes_less_than_the_volume(
+    passed: list[int], moved: list[tuple[int, int]], listed: int
+) -> None:
+    draws = tuple((float(one) * 1e3, float(other) * 1e3) for one, other in moved)
+    task = Task(1, 10.0, tuple(map(float, passed)), draws)
+    ways = np.array([[3] * 10])
+    demand = Demand((("s", 0),), task, ways, task.flows(ways), 10, listed)
+    server = Server("a", 9, 4, 5, 4)
+    room = Room(Size.of(4, 5, 10_000, 7_000), 3)
+    volume = machines_for_volume(SocketProblem([demand], [server], [room]), 10)
+    have = (4, 5, 0.01, 0.007, 3)
+    needed = [
+        max(sum(of) / most for of, most in zip(zip(*split, strict=True), have, strict=True))
+        for split in ([(*size, 1) for size in sizes] for sizes in _splits(task, 6))
+        if len(split) > listed
+    ]
+    assert volume <= min(needed) + 1e-6
+    assert volume >= (listed + 1) / 3 - 1e-3  # classes of service
 
 
 # ---------------------------------------------------------------------- the paper's, and sockets

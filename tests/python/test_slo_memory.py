@@ -140,7 +140,7 @@ def test_what_it_costs_is_told() -> None:
     slowed, away = costs(workload, placed)
     assert "use 50% of a socket's memory bandwidth at most" in slowed
     assert "hungry 80.0%" in slowed
-    assert "50% of the cores, 100% of the ways, 50% of the memory" in away
+    assert "100% of the ways, 50% of the cores, 50% of the memory" in away
     assert kept(workload, placed)[0].slowed == pytest.approx(0.8)
     assert costs(paper_workload("sensitive"), Placement(())) == []
     told = only_ways_and_cores(workload)

@@ -14,9 +14,10 @@ PACKAGE, RESEARCH = ROOT / "unis", ROOT / "evaluation"
 # What stands behind may import what stands before.
 LAYERS = [
     "v1", "errors", "signals", "rpc", "built", "engine", "counters",
-    "links", "chain", "slo", "isolate",
-    "workload", "container", "plan", "runtime", "simulate", "measure", "counted", "parts",
-    "advice", "profile", "agent", "report", "bench", "calibrate", "cli",
+    "nics", "links", "chain", "slo", "isolate",
+    "workload", "container", "plan", "runtime", "simulate", "measure", "capacity", "counted",
+    "parts",
+    "advice", "profile", "agent", "serve", "report", "bench", "calibrate", "cli",
 ]  # fmt: skip
 FILES = [
     path

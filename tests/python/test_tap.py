@@ -5,6 +5,7 @@ import fcntl
 import platform
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -111,6 +112,7 @@ def test_what_a_program_writes_to_one_the_other_reads(tmp_path: Path) -> None:
         near, far = details_of(link).devices
         own = bytes.fromhex((DEVICES / near / "address").read_text().strip().replace(":", ""))
         with _open(near) as first, _open(far) as second:
+            _await_carrier(near, far)
             for to in (own, b"\xff" * 6, bytes.fromhex("0180c2000001"), b"\x02" * 6):
                 frame = to + b"\x02\0\0\0\0\1" + b"\x08\0" + bytes(46)
                 second.write(frame)
@@ -119,6 +121,14 @@ def test_what_a_program_writes_to_one_the_other_reads(tmp_path: Path) -> None:
                 assert second.read(2000) == frame
     finally:
         Tap().remove(Tap().made(link))
+
+
+def _await_carrier(*devices: str) -> None:
+    """The kernel lets packets through some time after a program has opened a device."""
+    end = time.monotonic() + 30
+    while any((DEVICES / device / "operstate").read_text() != "up\n" for device in devices):
+        assert time.monotonic() < end, "a device has no carrier"
+        time.sleep(0.01)
 
 
 def _open(device: str) -> FileIO:

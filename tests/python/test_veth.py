@@ -142,10 +142,10 @@ def test_functions_that_wait_hand_no_cpu_over(policy: str) -> None:
     [
         ({"kind": "veth", "wait": True}, "'wait') applies to driver: mmsg"),
         ({"kind": "veth", "calls": "single"}, "'calls') applies to driver: mmsg"),
-        ({"driver": "mmsg"}, "'driver') applies to kinds veth and ovs, and"),
+        ({"driver": "mmsg"}, "'driver') applies to kinds veth and ovs and sriov, and"),
         (
             {"kind": "memif", "driver": "af_packet"},
-            "'driver') applies to kinds veth and ovs, and",
+            "'driver') applies to kinds veth and ovs and sriov, and",
         ),
         ({"kind": "veth", "batch": 8}, "'batch') applies to driver: mmsg"),
         ({"kind": "veth", "driver": "af_packet", "batch": 8}, "'batch') applies to driver: mmsg"),

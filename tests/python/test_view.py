@@ -301,6 +301,39 @@ def test_what_a_link_dropped_is_shown_of_a_program_that_counts_nothing() -> None
     )
 
 
+def unseen(seconds: int) -> pb.Stats:
+    """A function between two links that nobody can look into."""
+    links = [pb.LinkStats(name=name, capacity=1024) for name in ("a", "b")]
+    path = pb.PathStats(chain="edge", ingress=links[0], egress=links[1])
+    time = pb.FunctionTime(
+        elapsed_ns=SECOND * seconds, spinning_ns=SECOND * seconds // 2,
+        run_delay_ns=SECOND * seconds // 2,
+    )  # fmt: skip
+    function = pb.FunctionStats(name="fw", cpu=1, time=time, paths=[path])
+    cores = [pb.CoreStats(cpu=1, cannot_rest="fw")]
+    return pb.Stats(time_ns=SECOND * seconds, functions=[function], cores=cores)
+
+
+@pytest.mark.parametrize(("width", "states"), [(160, " 50% 0% 0%"), (80, "")])
+def test_what_nobody_sees_is_unknown_and_not_zero(width: int, states: str) -> None:
+    lines = shown(Rates(unseen(1), unseen(3)), width)
+    assert max(map(len, lines)) <= width
+    row = next(line for line in lines if line.startswith("fw "))
+    assert row == f"fw 1 unknown unknown{states} edge – unknown unknown 0 –"
+    assert any(line.startswith("1 unknown unknown 50% ") for line in lines), lines
+    assert "CPU 1 is never idle: nobody sees whether fw has packets" in lines
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(times(unseen(2)))
+    row = stream.getvalue().splitlines()[-1]
+    assert row.split() == ["fw", "2.0", "s", "unknown", "unknown", "50%", "0%", "0%"]
+
+
+def test_what_is_lost_where_nobody_looks_is_told() -> None:
+    assert account_line(pb.Account(offered=9, delivered=5, lost_unseen=4)) == (
+        "9 offered = 5 delivered + 4 dropped (4 lost unseen) + 0 in flight"
+    )
+
+
 def test_edges_of_chains_with_branches_have_rates() -> None:
     def at(seconds: int) -> pb.Stats:
         edges: list[Any] = [
