@@ -14,6 +14,7 @@ from evaluation.commands.promises import promises
 from evaluation.commands.resq import resq
 from evaluation.commands.scc import scc
 from evaluation.commands.scrapes import scrapes
+from evaluation.commands.soak import soak
 from evaluation.commands.vhost import vhost
 from unis.cli.app import Commands, QuietOption, VerboseOption, set_voice
 from unis.cli.profile_command import nf
@@ -30,6 +31,7 @@ COMMANDS = (
     faults,
     promises,
     scrapes,
+    soak,
     agent,
     cache,
     ways,

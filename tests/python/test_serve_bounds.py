@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 from tests.needs import need
 from tests.python.commands import stale_run
 from unis.serve import server
+from unis.serve.access import Access
 from unis.serve.app import application
 from unis.serve.listening import unix_socket
 from unis.serve.scraper import Scraper
@@ -27,7 +28,11 @@ def test_a_client_that_never_ends_its_request_is_closed(
     monkeypatch.setattr(server, "_CONNECTION_SECONDS", 0.05)
 
     async def connected() -> bytes:
-        config = uvicorn.Config(application(Scraper()), http=BoundedProtocol, log_config=None)
+        config = uvicorn.Config(
+            application(Scraper(), Access(read_only=True), [0]),
+            http=BoundedProtocol,
+            log_config=None,
+        )
         config.load()
         state = ServerState()
         loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ LAYERS = [
     "nics", "links", "chain", "slo", "isolate",
     "workload", "container", "plan", "runtime", "simulate", "measure", "capacity", "counted",
     "parts",
-    "advice", "profile", "agent", "serve", "report", "bench", "calibrate", "cli",
+    "advice", "profile", "agent", "report", "serve", "bench", "calibrate", "cli",
 ]  # fmt: skip
 FILES = [
     path

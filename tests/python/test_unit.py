@@ -13,7 +13,9 @@ pytestmark = pytest.mark.system
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize(("name", "calls"), [("unis@.service", 2), ("unis-serve.service", 1)])
+@pytest.mark.parametrize(
+    ("name", "calls"), [("unis@.service", 2), ("unis-serve.service", 1), ("unis-api.service", 1)]
+)
 def test_systemd_takes_the_unit(tmp_path: Path, name: str, calls: int) -> None:
     verify = shutil.which("systemd-analyze")
     need(verify is not None, "needs systemd-analyze: apt-get install systemd")

@@ -1,5 +1,6 @@
 """YAML with the line of every key, so that an error can say where it is."""
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ class Document:
     lines: dict[Location, int] = field(default_factory=dict)  # of the key, or of the list's item
     problems: list[LocatedProblem] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)  # that values took, by name
+    digest: str = ""  # SHA-256 of the text
 
     def actual(self, location: Location) -> Location:
         """`location` without what is not in the file (names of variants), but for its last part."""
@@ -89,7 +91,8 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
     yaml.Composer = _BoundedComposer
     try:
         node = _composed(yaml, text)
-        reader = _Reader(yaml, Document(file), os.environ if variables is None else variables)
+        document = Document(file, digest=digest_of(text))
+        reader = _Reader(yaml, document, os.environ if variables is None else variables)
         if node is not None:
             reader.document.data = reader.plain(node, ())
     except _TooManyNodesError as error:
@@ -107,6 +110,11 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
     except RecursionError:
         raise _fail(file, 1, "is nested too deeply to be read") from None
     return reader.document
+
+
+def digest_of(text: str) -> str:
+    """Of the text of a chain file: tells whether a run is what its file says."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _composed(yaml: YAML, text: str) -> Node | None:

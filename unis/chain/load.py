@@ -38,6 +38,11 @@ class LoadedChain:
         """Variables of the environment that the file used."""
         return self.document.variables if self.document else {}
 
+    @property
+    def digest(self) -> str:
+        """Of the text that was read; empty where there was none."""
+        return self.document.digest if self.document else ""
+
     def error(self, problems: Sequence[Problem]) -> ChainFileError:
         """What is wrong with the file on this machine, each with its line."""
         document = self.document or Document(self.path)

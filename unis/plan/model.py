@@ -287,6 +287,7 @@ class Plan:
     make_solo: Callable[[str], "Plan"] | None = field(default=None, compare=False, repr=False)
     foreign: bool = False  # functions and links are somebody else's
     variables: Mapping[str, str] = field(default_factory=dict)  # that the chain file used
+    digest: str = ""  # of the text of the chain file
 
     @property
     def packet_cpus(self) -> frozenset[int]:

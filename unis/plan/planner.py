@@ -203,6 +203,7 @@ class _PlanBuilder:
             nics=tuple(self._nics()),
             notes=tuple(notes),
             variables=self.chain.variables,
+            digest=self.chain.digest,
         )
 
     def _nics(self) -> Iterator[NicPlan]:

@@ -27,6 +27,7 @@ from unis.runtime.planning import plan_chain
 from unis.runtime.process import keep_off
 from unis.runtime.requests import Say
 from unis.runtime.run import Run, require_polling
+from unis.runtime.state import RunState
 from unis.runtime.steps import (
     Made,
     bind_nics,
@@ -63,7 +64,7 @@ def apply_file(
         return result
     if not steps:
         run.plan = new  # the file that was read counts from then on
-        run.record(**noted(new))
+        run.record(**_applied(new, run.state))
         return result
     if steps.refused:
         raise LaunchError("; ".join(steps.refused))
@@ -71,6 +72,12 @@ def apply_file(
     _ChangeInProgress(run, new, steps, frozenset(missing), report).carry_out()
     result.applied, result.seconds = True, time.monotonic() - begin
     return result
+
+
+def _applied(plan: Plan, state: RunState) -> dict[str, Any]:
+    """What the run's state has of a plan that counts from now on."""
+    another = plan.digest != state.digest
+    return {**noted(plan), "generation": state.generation + another}
 
 
 @dataclass
@@ -231,7 +238,7 @@ class _ChangeInProgress:
             self._tell(problem)
         known = {function.name for function in plan.functions}
         self.run.record_event(
-            **noted(plan),
+            **_applied(plan, state),
             bindings=bindings,
             made=[one for one in state.made if one in made or one in left],
             functions=[function for function in state.functions if function.name in known],

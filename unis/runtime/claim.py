@@ -85,6 +85,7 @@ def noted(plan: Plan) -> dict[str, Any]:
         "goals_ns": plan.goals_ns,
         "wires": plan.wires,
         "variables": dict(plan.variables),
+        "digest": plan.digest,
     }
 
 

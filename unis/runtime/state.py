@@ -69,6 +69,8 @@ class RunState:
     goals_ns: dict[str, float] = field(default_factory=dict)  # on p95 latency, by chain
     wires: dict[str, str] = field(default_factory=dict)  # MAC addresses to which others send
     variables: dict[str, str] = field(default_factory=dict)  # that the chain file used
+    digest: str = ""  # of the text of the chain file that counts
+    generation: int = 1  # how many texts have counted, with that one
     made: list[tuple[str, str]] = field(default_factory=list)  # for links: their kind, its name
     nics: list[str] = field(default_factory=list)  # addresses of PCI devices that it has
     bindings: list[Binding] = field(default_factory=list)  # as they were, of those it has changed

@@ -30,7 +30,7 @@ def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
 
     UnisError: another server listens there, or it cannot be made. LaunchError as `machine_lock`.
     """
-    number = _group_number(group)
+    number = group_number(group)
     with socket.socket(socket.AF_UNIX) as listening:
         with machine_lock():  # no two that replace the same
             try:
@@ -41,7 +41,7 @@ def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
                 finally:
                     os.umask(mask)
                 made = path.lstat()
-                os.chown(path, -1, number)
+                os.chown(path, -1, -1 if number is None else number)
                 path.chmod(_MODE)
                 listening.listen(_BACKLOG)
             except OSError as error:
@@ -57,9 +57,10 @@ def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
                     path.unlink()
 
 
-def _group_number(group: str | None) -> int:
+def group_number(group: str | None) -> int | None:
+    """Of a group of this machine; None of None. UnisError: there is none."""
     if group is None:
-        return -1
+        return None
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
@@ -85,12 +86,26 @@ def _make_room(path: Path) -> None:
     raise UnisError(f"another `unis serve` listens on {path}", bad_input=False)
 
 
-def loopback(text: str) -> tuple[str, int]:
-    """The address and port of `127.0.0.1:9464` or `[::1]:9464`. ValueError: it is none of those."""
+def _parted(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 0xFFFF:
         raise ValueError(f"`{text}`: write an address and a port, as 127.0.0.1:9464")
+    return host, int(port)
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """The address and port of `192.0.2.1:8443`, `[::]:8443`. ValueError: it is none of those."""
+    host, port = _parted(text)
+    try:
+        return str(ipaddress.ip_address(host)), port
+    except ValueError:
+        raise ValueError(f"`{host}` is no address: write one, as 0.0.0.0 or [::]") from None
+
+
+def loopback(text: str) -> tuple[str, int]:
+    """The address and port of `127.0.0.1:9464` or `[::1]:9464`. ValueError: it is none of those."""
+    host, port = _parted(text)
     try:
         alone = ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -100,7 +115,21 @@ def loopback(text: str) -> tuple[str, int]:
             f"{host or text} is not an address of this machine alone, as 127.0.0.1 and [::1] are: "
             "nobody is asked who they are"
         )
-    return host, int(port)
+    return host, port
+
+
+@contextlib.contextmanager
+def tls_socket(address: tuple[str, int]) -> Iterator[socket.socket]:
+    """Listens on an address. UnisError: it cannot."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    with socket.socket(family) as listening:
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(_BACKLOG)
+        except OSError as error:
+            raise UnisError(f"cannot listen on {written(address)}: {error.strerror}") from None
+        yield listening
 
 
 @contextlib.contextmanager

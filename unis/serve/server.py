@@ -8,7 +8,9 @@ import logging
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -17,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from unis.errors import UnisError
 from unis.runtime.directory import function_cpus
 from unis.runtime.process import keep_to
+from unis.serve.access import Access, peer_of
 from unis.serve.app import application
 from unis.serve.scraper import Scraper
 
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
 
 CONNECTIONS = 32  # at the same time over the Unix socket, and as many over TCP
 _CONNECTION_SECONDS = 60.0  # of one; Prometheus connects again
-_ENDING_SECONDS = 5.0  # for an answer that is under way then
+_ENDING_SECONDS = 35.0  # for an answer that is under way then: a client may wait 30 s for a change
 _BEAT_SECONDS = 1.0
+_HANDSHAKE_SECONDS = 5.0
 _HEAD_BYTES = 16 << 10  # of a request
 
 
@@ -39,6 +43,8 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """One too many is closed at once."""
         super().connection_made(transport)
+        connected: socket.socket = transport.get_extra_info("socket")
+        self.app_state = {**self.app_state, "peer": peer_of(connected)}
         own = [other for other in self.connections if isinstance(other, BoundedProtocol)]
         if sum(bool(it.client) == bool(self.client) for it in own) > CONNECTIONS:
             transport.abort()
@@ -55,23 +61,33 @@ class BoundedProtocol(H11Protocol):
             timer.cancel()
 
 
-def serve(sockets: Sequence[socket.socket], ready: Callable[[], None]) -> None:
+@dataclass(frozen=True)
+class Listening:
+    """Sockets that listen; to `secure` clients speak TLS of `tls`."""
+
+    plain: Sequence[socket.socket]
+    secure: socket.socket | None = None
+    tls: ssl.SSLContext | None = None
+
+
+def serve(listening: Listening, access: Access, ready: Callable[[], None]) -> None:
     """Until a signal ends it, which is raised again then. Calls `ready` once it answers."""
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # no line for each client that is wrong
     scraper = Scraper()
-    heart = _Heart(os.sched_getaffinity(0), ready)
+    cpus = os.sched_getaffinity(0)
+    heart = _Heart(cpus, ready)
     config = uvicorn.Config(
-        application(scraper), http=BoundedProtocol, ws="none", lifespan="off", loop="asyncio",
-        log_config=None, access_log=False, server_header=False,
+        application(scraper, access, cpus), http=BoundedProtocol, ws="none", lifespan="off",
+        loop="asyncio", log_config=None, access_log=False, server_header=False,
         h11_max_incomplete_event_size=_HEAD_BYTES, timeout_graceful_shutdown=2,
         callback_notify=heart.beat, timeout_notify=0,
     )  # fmt: skip
-    server = _QuietServer(config)
+    server = _QuietServer(config, listening)
     hangup = signal.getsignal(signal.SIGHUP)
     try:
         if hangup != signal.SIG_IGN:
             signal.signal(signal.SIGHUP, server.handle_exit)  # uvicorn's own hear the others
-        server.run([*sockets])
+        server.run([*listening.plain])
     finally:
         signal.signal(signal.SIGHUP, hangup)
         scraper.close()
@@ -82,6 +98,28 @@ class _QuietServer(uvicorn.Server):
 
     _loop: asyncio.AbstractEventLoop
     _signalled: asyncio.Event
+
+    def __init__(self, config: uvicorn.Config, listening: Listening) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """With the socket for TLS, which uvicorn would want for all or none."""
+        await super().startup(sockets)
+        if not self._listening.secure:
+            return
+
+        def protocol() -> asyncio.Protocol:
+            return BoundedProtocol(
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        loop = asyncio.get_running_loop()
+        secure = await loop.create_server(
+            protocol, sock=self._listening.secure, ssl=self._listening.tls,
+            ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+        )  # fmt: skip
+        self.servers.append(secure)
 
     async def main_loop(self) -> None:
         """Until a signal comes."""

@@ -1,0 +1,55 @@
+"""`python -m evaluation soak`."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated
+
+import typer
+
+from unis.cli.bench_options import ResultFileOption
+from unis.cli.options import between
+from unis.cli.terminal import fail, print_line, say, writable, write_result
+
+_SEEDS = 1 << 32
+
+
+def soak(
+    operations: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Number of operations.")
+    ] = 1000,
+    minutes: Annotated[float, between(0.1, 1440, "End after so many minutes at the latest.")] = 10,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the random numbers.")] = None,
+    file: ResultFileOption = None,
+) -> None:
+    """Change a run by random operations over the API, kill its processes, and scrape its metrics.
+
+    After each operation the run must be what a model says. At the end nothing may be left of the
+    runs, and the server must not have grown. Needs CPU 1 for itself.
+
+    Example: uv run python -m evaluation soak --minutes 10
+    """
+    from evaluation import soak as bench
+
+    used = random.randrange(_SEEDS) if seed is None else seed  # noqa: S311
+    say(f"seed {used}")
+    if file:
+        writable(file)
+    result = bench.soak(operations, minutes, used, say)
+    if file:
+        write_result(file, result.model_dump_json(indent=2) + "\n")
+    total = sum(result.operations.values())
+    each = ", ".join(f"{name} {count}" for name, count in sorted(result.operations.items()))
+    print_line(f"{total} operations in {result.seconds:.0f} s: {each}")
+    print_line(f"{result.refused} were refused, as they had to be; {result.scrapes} scrapes")
+    for name, before in result.first.items():
+        after = result.last[name]
+        print_line(
+            f"{name}: memory {before.rss_kb:,} → {after.rss_kb:,} kB, descriptors "
+            f"{before.descriptors} → {after.descriptors}, threads {before.threads} → "
+            f"{after.threads}"
+        )
+    print_line(f"files: {result.files[0]} → {result.files[1]}")
+    if wrong := [*result.left, *result.grown]:
+        raise fail("\n".join(wrong), code=1)
+    print_line("nothing is left of the runs, and nothing grew", "green")

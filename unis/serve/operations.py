@@ -1,0 +1,299 @@
+"""Long work: each operation is a `unis` command of its own, so the API does what the command does.
+
+The command is a process in a session of its own. What it has begun goes on without the server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pydantic import Field
+
+from unis.errors import EXIT_FAILED
+from unis.serve.objects import ObjectMeta, RestObject, RestPart
+from unis.serve.problems import ApiError, StatusReason
+
+_AT_ONCE = 8
+_KEPT = 100  # that have ended
+_LINES = 200  # of what a command says, the last ones
+_LONGEST = 64 << 20  # bytes of a result
+_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
+_COMMAND = "import os; os.sched_setaffinity(0, {cpus}); from unis.cli import main; main()"
+
+
+class OperationPhase(StrEnum):
+    """How far an operation is."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
+class OperationSpec(RestPart):
+    """What is done."""
+
+    verb: str
+    """The command of `unis`: up, apply, down, restart, policy, account, …"""
+    run: str
+
+
+class OperationStatus(RestPart):
+    """How far it is."""
+
+    phase: OperationPhase
+    lines: list[str] = Field(default=[])
+    """What the command said, the last lines."""
+    exit_code: int | None = None
+    result: Any = None
+    """What the command printed, where that is JSON."""
+    started: str
+    ended: str | None = None
+
+
+class OperationObject(RestObject):
+    """Work that was begun by a request."""
+
+    kind: Literal["Operation"] = "Operation"
+    spec: OperationSpec
+    status: OperationStatus
+
+
+class OperationList(RestPart):
+    """Operations, the newest last. Those that ended long ago are forgotten."""
+
+    api_version: Literal["unis/v1"] = "unis/v1"
+    kind: str = "OperationList"
+    items: list[OperationObject] = Field(default=[])
+
+
+def environment() -> dict[str, str]:
+    """What a command sees of the server's: no secret there gets into a chain file."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key in _ENVIRONMENT or key.startswith("UNIS_")
+    }
+
+
+def now_text() -> str:
+    """The time as RFC 3339 has it, in milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass
+class Operation:
+    """A command that runs, or has run."""
+
+    verb: str
+    run: str
+    changes: bool = True  # the run, so nobody else may meanwhile
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    started: str = field(default_factory=now_text)
+    ended: str | None = None
+    code: int | None = None
+    result: Any = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    _said: Path = Path()
+    _process: subprocess.Popen[bytes] | None = None
+    _last: list[str] = field(default_factory=list)
+    _cancelled: bool = False
+    _done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def phase(self) -> OperationPhase:
+        """How far it is."""
+        if self.ended is None:
+            return OperationPhase.RUNNING
+        if self.code == 0:
+            return OperationPhase.SUCCEEDED
+        return OperationPhase.CANCELLED if self._cancelled else OperationPhase.FAILED
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended by then."""
+        return self._done.wait(seconds)
+
+    def lines(self) -> list[str]:
+        """What it has said so far."""
+        return self._last if self.ended is not None else self._named(_lines(self._said))
+
+    def _named(self, lines: list[str]) -> list[str]:
+        """With names that the client knows in the place of our files."""
+        for ours, theirs in self.aliases.items():
+            lines = [line.replace(ours, theirs) for line in lines]
+        return lines
+
+    def failure(self) -> str:
+        """What it said, where it failed."""
+        return "" if self.code in (0, None) else "\n".join(self.lines())
+
+    def as_object(self) -> OperationObject:
+        """For a client."""
+        return OperationObject(
+            metadata=ObjectMeta(name=self.name, run=self.run or None),
+            spec=OperationSpec(verb=self.verb, run=self.run),
+            status=OperationStatus(
+                phase=self.phase, lines=self.lines(), exit_code=self.code, result=self.result,
+                started=self.started, ended=self.ended,
+            ),
+        )  # fmt: skip
+
+    def cancel(self) -> None:
+        """As Ctrl-C does. What has been applied stays; a start is undone."""
+        if self._process and self.ended is None:
+            self._cancelled = True
+            self._process.send_signal(signal.SIGINT)
+
+    def start(self, words: Sequence[str], folder: Path, cpus: Iterable[int]) -> None:
+        """Starts the command. OSError: it cannot be started."""
+        self._said, printed = folder / f"{self.name}.err", folder / f"{self.name}.out"
+        code = _COMMAND.format(cpus=sorted(cpus))
+        with self._said.open("wb") as said, printed.open("wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", code, *words],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=said, start_new_session=True,
+                env={**environment(), "NO_COLOR": "1", "COLUMNS": "1000"}, cwd="/",
+            )  # fmt: skip
+
+    def follow(self, folder: Path, ended: Callable[[], None]) -> None:
+        """Waits for its end, and notes what came of it."""
+        printed = folder / f"{self.name}.out"
+        code = self._process.wait() if self._process else EXIT_FAILED
+        self.code = 128 - code if code < 0 else code
+        if self.code == 0:
+            self._cancelled = False  # it was done already
+        self.result = _result(printed)
+        self._last = self._named(_lines(self._said))
+        for file in (printed, self._said):
+            file.unlink(missing_ok=True)
+        self.ended = now_text()
+        ended()
+        self._done.set()
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        with file.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - (64 << 10)))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return []
+    return text.splitlines()[-_LINES:]
+
+
+def _result(file: Path) -> Any:
+    """What it printed: JSON, lines of JSON, or text."""
+    try:
+        if file.stat().st_size > _LONGEST:
+            return None
+        text = file.read_text(errors="replace")
+    except OSError:
+        return None
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return [json.loads(line) for line in text.splitlines()]
+    except ValueError:
+        return text
+
+
+class Operations:
+    """All of them. One at a time for each run: the next one is refused."""
+
+    def __init__(
+        self, folder: Path, cpus: Iterable[int], told: Callable[[Operation], None]
+    ) -> None:
+        self._folder = folder
+        self._cpus = tuple(cpus)
+        self._told = told
+        self._known: dict[str, Operation] = {}
+        self._lock = threading.Lock()
+        self._failures: dict[str, str] = {}  # of the last change of a run, by the run
+
+    def begin(
+        self,
+        words: Sequence[str],
+        run: str,
+        *,
+        changes: bool,
+        aliases: Mapping[str, str] = MappingProxyType({}),
+        first: Callable[[], None] = lambda: None,
+        then: Callable[[Operation], None] = lambda _: None,
+    ) -> Operation:
+        """Starts `unis` with these words, the first of which is its verb. ApiError: the run
+        has another one under way, or there are too many.
+
+        `changes`: the run is changed, so no other operation may change it meanwhile. `first` is
+        called when nobody else changes it any more, `then` when it has ended. `aliases`: what a
+        client calls files of ours.
+        """
+        operation = Operation(words[0], run, changes, aliases=aliases)
+        with self._lock:
+            running = [one for one in self._known.values() if one.ended is None]
+            if len(running) >= _AT_ONCE:
+                told = f"{_AT_ONCE} operations are under way; wait for one of them"
+                raise ApiError(StatusReason.TOO_MANY_REQUESTS, told)
+            busy = next((one for one in running if one.run == run and one.changes), None)
+            if changes and busy:
+                told = f"`{busy.verb}` of run {run} is under way: operation {busy.name}"
+                raise ApiError(StatusReason.CONFLICT, told)
+            try:
+                first()
+                operation.start(words, self._folder, self._cpus)
+            except OSError as error:
+                told = f"cannot start `unis {operation.verb}`: {error.strerror}"
+                raise ApiError(StatusReason.INTERNAL_ERROR, told) from None
+            self._known[operation.name] = operation
+        self._told(operation)
+        thread = threading.Thread(
+            target=operation.follow, args=(self._folder, lambda: self._ended(operation, then)),
+            name=f"operation {operation.name}", daemon=True,
+        )  # fmt: skip
+        thread.start()
+        return operation
+
+    def _ended(self, operation: Operation, then: Callable[[Operation], None]) -> None:
+        then(operation)
+        with self._lock:
+            if operation.changes:
+                self._failures.pop(operation.run, None)
+                if failure := operation.failure():
+                    self._failures[operation.run] = failure
+            ended = [name for name, one in self._known.items() if one.ended is not None]
+            for name in ended[:-_KEPT]:
+                del self._known[name]
+        self._told(operation)
+
+    def failure(self, run: str) -> str:
+        """Why the last change of a run failed; empty: it did not."""
+        return self._failures.get(run, "")
+
+    def get(self, name: str) -> Operation:
+        """ApiError: there is none."""
+        with self._lock:
+            if found := self._known.get(name):
+                return found
+        raise ApiError(StatusReason.NOT_FOUND, f"there is no operation `{name}`")
+
+    def all(self) -> list[Operation]:
+        """In the order in which they began."""
+        with self._lock:
+            return [*self._known.values()]
