@@ -42,10 +42,8 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return schemathesis.openapi.from_asgi("/openapi.json", as_root)
 
 
-def _only_the_version(
-    operation: Operation, _words: Sequence[str], folder: Path, cpus: Iterable[int]
-) -> None:
-    _START(operation, ["version", "--json"], folder, cpus)
+def _only_the_version(operation: Operation, _words: Sequence[str], cpus: Iterable[int]) -> None:
+    _START(operation, ["version", "--json"], cpus)
 
 
 _CHECKS: list[Callable[..., Any]] = [

@@ -406,6 +406,17 @@ def test_any_text_is_read_or_refused(tmp_path: Path, text: str) -> None:
         load(file)
 
 
+def test_relative_paths_begin_where_the_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(VALID.replace("\n", "\ndirectory: /etc/office\n", 1))
+    assert load(file).directory == Path("/etc/office")
+    file.write_text(VALID)
+    assert load(file).directory == tmp_path
+    file.write_text(VALID.replace("\n", "\ndirectory: office\n", 1))
+    with pytest.raises(ChainFileError, match=r"a.yaml:2: directory: `office` is not absolute"):
+        load(file)
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ChainFileError, match=r"nothing\.yaml: cannot be read: No such file"):
         load(tmp_path / "nothing.yaml")

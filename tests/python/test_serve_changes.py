@@ -154,16 +154,14 @@ def test_an_object_comes_back_as_it_was_sent(
 # ------------------------------------------------------------------ operations
 
 
-def operations(tmp_path: Path, told: list[tuple[str, str]] | None = None) -> Operations:
+def operations(told: list[tuple[str, str]] | None = None) -> Operations:
     note = told if told is not None else []
-    return Operations(
-        tmp_path, os.sched_getaffinity(0), lambda one: note.append((one.verb, one.phase))
-    )
+    return Operations(os.sched_getaffinity(0), lambda one: note.append((one.verb, one.phase)))
 
 
-def test_an_operation_is_a_command(tmp_path: Path) -> None:
+def test_an_operation_is_a_command() -> None:
     told: list[tuple[str, str]] = []
-    known = operations(tmp_path, told)
+    known = operations(told)
     done = known.begin(["version", "--json"], "", changes=False)
     assert done.wait(SECONDS)
     assert (done.phase, done.code, [*done.result]) == (OperationPhase.SUCCEEDED, 0, ["unis"])
@@ -173,12 +171,11 @@ def test_an_operation_is_a_command(tmp_path: Path) -> None:
     assert "none.yaml" in failed.lines()[-1]
     assert told == [("version", "Running"), ("version", "Succeeded"),
                     ("config", "Running"), ("config", "Failed")]  # fmt: skip
-    assert [*tmp_path.iterdir()] == []
     assert [one.name for one in known.all()] == [done.name, failed.name]
 
 
 def test_one_change_of_a_run_at_a_time_and_it_can_be_cancelled(tmp_path: Path) -> None:
-    known = operations(tmp_path)
+    known = operations()
     waits, asked_for = threading.Event(), threading.Event()
 
     def stats() -> pb.Stats:
@@ -206,9 +203,9 @@ def test_one_change_of_a_run_at_a_time_and_it_can_be_cancelled(tmp_path: Path) -
     assert known.failure("a") == ""
 
 
-def test_old_operations_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_operations_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unis.serve.operations._KEPT", 2)
-    known = operations(tmp_path)
+    known = operations()
     begun = [known.begin(["version"], "", changes=False) for _ in range(4)]
     assert all(one.wait(SECONDS) for one in begun)
     assert len(known.all()) == 2

@@ -31,7 +31,8 @@ class LoadedChain:
     @property
     def directory(self) -> Path:
         """What paths in the file are relative to."""
-        return self.path.resolve().parent
+        stated = self.file.directory
+        return Path(stated) if stated else self.path.resolve().parent
 
     @property
     def variables(self) -> dict[str, str]:

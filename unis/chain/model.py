@@ -13,6 +13,7 @@ from unis.chain.link import Descriptors, Link, Queues, QueuesOrCount, Ring
 from unis.chain.problem import wrong
 from unis.chain.values import (
     PROTOCOLS,
+    AbsolutePath,
     Argument,
     ArrivalsName,
     Capability,
@@ -540,6 +541,9 @@ class ChainFile(Part):
     """Version of this format."""
     name: Name
     """Name of the run in `unis ps` and `unis down`."""
+    directory: AbsolutePath | None = None
+    """Absolute path of the folder that relative paths in the file begin at, and in which functions
+    run. Default: the folder of the file."""
     mode: Literal["run", "profile"] = "run"
     """What `unis up` does with the chains: `run` them until Ctrl-C; or `profile`: measure where the
     time of a packet goes, print it and end."""

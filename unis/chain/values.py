@@ -262,6 +262,12 @@ def _cost(value: object, handler: ValidatorFunctionWrapHandler) -> object:
     return dict(sorted(cost.items())) if isinstance(cost, dict) else cost
 
 
+def _absolute(value: str) -> str:
+    if not value.startswith("/"):
+        raise wrong(f"`{value}` is not absolute; begin it with /")
+    return value
+
+
 _FUNCTION_NAME = _pattern(_name_pattern(_LONGEST_NAME))
 Name = Annotated[str, AfterValidator(partial(_check_name, _LONGEST_NAME, None)), _FUNCTION_NAME]
 # Ends of a link.
@@ -308,6 +314,7 @@ BitRate = Annotated[str, BeforeValidator(_bit_rate), _pattern(r"[0-9]+(\.[0-9]+)
 NicName = Annotated[str, BeforeValidator(_nic), _pattern(_NIC.pattern)]
 MacAddress = Annotated[str, BeforeValidator(_mac), _pattern(_MAC.pattern)]
 Duration = Annotated[str, BeforeValidator(_duration), _pattern(_DURATION.pattern)]
+AbsolutePath = Annotated[str, AfterValidator(_absolute), _pattern("/.*")]
 Argument = Annotated[
     str, BeforeValidator(_argument), WithJsonSchema({"type": ["string", "number"]})
 ]

@@ -396,6 +396,9 @@ def _controller(chain: LoadedChain) -> str:
 
 def _file_problems(chain: LoadedChain) -> list[Problem]:
     found: dict[str, Problem] = {}
+    if chain.file.directory and not chain.directory.is_dir():
+        missing = f"there is no folder {chain.directory}; make it, or name another"
+        return [Problem(("directory",), missing)]
     for name, function in chain.file.functions.items():
         if in_image(function):
             continue

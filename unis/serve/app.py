@@ -54,7 +54,7 @@ def application(scraper: Scraper, access: Access, cpus: Iterable[int]) -> FastAP
     if not access.read_only:
         files.make()
     broker = Broker(lambda: looks.asked())
-    operations = Operations(files.folder, cpus, broker.operation)
+    operations = Operations(cpus, broker.operation)
     looks = Looks(scraper, files, operations)
     app.include_router(reading_routes(looks, operations, broker))
     app.include_router(changing_routes(looks, files, operations))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 20  # bytes, as of any chain file
 _HALF_LETTER = re.compile(rb"\\u[dD][89abAB]")
+_OLD_SECONDS = 3600.0  # no request takes so long
 _MOST_KNOWN = 64  # files of which the content is kept in memory
 
 
@@ -48,6 +50,10 @@ class DesiredFiles:
         """LaunchError: it is not ours alone."""
         own_directory(self.folder.parent, 0o755)
         own_directory(self.folder, 0o700)
+        for path in self.folder.glob(".*.yaml"):  # of a server that was killed
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _OLD_SECONDS:
+                    path.unlink()
 
     def path(self, run: str) -> Path:
         """Of the run's file, whether it is there or not."""

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
+from tempfile import TemporaryFile
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ from unis.serve.problems import ApiError, StatusReason
 
 _AT_ONCE = 8
 _KEPT = 100  # that have ended
+_TAIL_BYTES = 64 << 10
 _LINES = 200  # of what a command says, the last ones
 _LONGEST = 64 << 20  # bytes of a result
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
@@ -107,7 +108,9 @@ class Operation:
     code: int | None = None
     result: Any = None
     aliases: Mapping[str, str] = field(default_factory=dict)
-    _said: Path = Path()
+    # Files without a name: nothing is left of them, whoever is killed.
+    _said: IO[bytes] = field(default_factory=TemporaryFile)
+    _printed: IO[bytes] = field(default_factory=TemporaryFile)
     _process: subprocess.Popen[bytes] | None = None
     _last: list[str] = field(default_factory=list)
     _cancelled: bool = False
@@ -157,52 +160,45 @@ class Operation:
             self._cancelled = True
             self._process.send_signal(signal.SIGINT)
 
-    def start(self, words: Sequence[str], folder: Path, cpus: Iterable[int]) -> None:
+    def start(self, words: Sequence[str], cpus: Iterable[int]) -> None:
         """Starts the command. OSError: it cannot be started."""
-        self._said, printed = folder / f"{self.name}.err", folder / f"{self.name}.out"
         code = _COMMAND.format(cpus=sorted(cpus))
-        with self._said.open("wb") as said, printed.open("wb") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code, *words],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=said, start_new_session=True,
-                env={**environment(), "NO_COLOR": "1", "COLUMNS": "1000"}, cwd="/",
-            )  # fmt: skip
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", code, *words],
+            stdin=subprocess.DEVNULL, stdout=self._printed, stderr=self._said,
+            env={**environment(), "NO_COLOR": "1", "COLUMNS": "1000"}, cwd="/",
+            start_new_session=True,
+        )  # fmt: skip
 
-    def follow(self, folder: Path, ended: Callable[[], None]) -> None:
+    def follow(self, ended: Callable[[], None]) -> None:
         """Waits for its end, and notes what came of it."""
-        printed = folder / f"{self.name}.out"
         code = self._process.wait() if self._process else EXIT_FAILED
         self.code = 128 - code if code < 0 else code
         if self.code == 0:
             self._cancelled = False  # it was done already
-        self.result = _result(printed)
+        self.result = _result(self._printed)
         self._last = self._named(_lines(self._said))
-        for file in (printed, self._said):
-            file.unlink(missing_ok=True)
         self.ended = now_text()
+        self._printed.close()
+        self._said.close()
         ended()
         self._done.set()
 
 
-def _lines(file: Path) -> list[str]:
-    try:
-        with file.open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(max(0, size - (64 << 10)))
-            text = stream.read().decode(errors="replace")
-    except OSError:
-        return []
-    return text.splitlines()[-_LINES:]
+def _content(file: IO[bytes], most: int) -> str:
+    """The end of it. The command goes on writing where it is: its position is not ours to move."""
+    size = os.fstat(file.fileno()).st_size
+    begin = max(0, size - most)
+    return os.pread(file.fileno(), size - begin, begin).decode(errors="replace")
 
 
-def _result(file: Path) -> Any:
+def _lines(file: IO[bytes]) -> list[str]:
+    return _content(file, _TAIL_BYTES).splitlines()[-_LINES:]
+
+
+def _result(file: IO[bytes]) -> Any:
     """What it printed: JSON, lines of JSON, or text."""
-    try:
-        if file.stat().st_size > _LONGEST:
-            return None
-        text = file.read_text(errors="replace")
-    except OSError:
-        return None
+    text = _content(file, _LONGEST)
     if not text.strip():
         return None
     try:
@@ -218,10 +214,7 @@ def _result(file: Path) -> Any:
 class Operations:
     """All of them. One at a time for each run: the next one is refused."""
 
-    def __init__(
-        self, folder: Path, cpus: Iterable[int], told: Callable[[Operation], None]
-    ) -> None:
-        self._folder = folder
+    def __init__(self, cpus: Iterable[int], told: Callable[[Operation], None]) -> None:
         self._cpus = tuple(cpus)
         self._told = told
         self._known: dict[str, Operation] = {}
@@ -257,14 +250,14 @@ class Operations:
                 raise ApiError(StatusReason.CONFLICT, told)
             try:
                 first()
-                operation.start(words, self._folder, self._cpus)
+                operation.start(words, self._cpus)
             except OSError as error:
                 told = f"cannot start `unis {operation.verb}`: {error.strerror}"
                 raise ApiError(StatusReason.INTERNAL_ERROR, told) from None
             self._known[operation.name] = operation
         self._told(operation)
         thread = threading.Thread(
-            target=operation.follow, args=(self._folder, lambda: self._ended(operation, then)),
+            target=operation.follow, args=(lambda: self._ended(operation, then),),
             name=f"operation {operation.name}", daemon=True,
         )  # fmt: skip
         thread.start()
