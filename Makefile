@@ -4,6 +4,7 @@
 #   make demo     three functions on one core under four schedulers; PCAP=file replays a capture
 #   make check    lint, and the unit tests in Python that need no build and no root: a minute
 #   make test     lint, unit tests, those in C++ under sanitizers, end-to-end tests
+#   make test-long  more cases of the end-to-end tests, for which `make test` has no time
 #   make test-sriov  chains through emulated network cards (QEMU): what works, never how fast
 #   make fuzz   chain file, socket, shared memory; SECONDS=60 of each
 #   make bench    cost of a decision; comparisons at their shortest; simulator against machine
@@ -55,9 +56,9 @@ export CCACHE_NOHASHDIR ?= 1
 # pytest would compile each file of tests again in each worker: 6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e test-sriov demo bench fuzz lint format docs wheel install deb test-deb third-party clean
+.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e test-sriov demo bench fuzz test-long lint format docs wheel install deb test-deb third-party clean
 help:
-	@sed -n '3,16s/^# *//p' $(firstword $(MAKEFILE_LIST))
+	@sed -n '3,17s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
 # What has been installed once needs no root again.
 packages:
@@ -157,11 +158,16 @@ tsan: tsan-build
 SPINNING = tests/python/test_clean_up.py tests/python/test_guard.py tests/python/test_held.py tests/fuzz/test_fuzz_socket.py tests/e2e
 python: build
 	@tools/third-party testpmd examples prometheus
-	uv run pytest -n 2 --dist loadfile tests $(addprefix --ignore=,$(SPINNING))
+	uv run pytest -n 2 --dist loadfile --durations=15 tests $(addprefix --ignore=,$(SPINNING))
 
 e2e: build
 	@tools/third-party testpmd examples openvswitch prometheus
 	uv run pytest --durations=25 $(SPINNING)
+
+# What CI has no time for: more cases of the same, and more of what measures.
+test-long: build
+	@tools/third-party testpmd examples openvswitch prometheus
+	uv run pytest -m long --durations=10 tests/e2e
 
 # One test alone: WORDS='-k switch'.
 test-sriov: build

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,16 +39,23 @@ _FUNCTIONS = ("a", "b", "c")
 _LAST = "last"  # of a chain of its own, which goes on where others die
 _POLICIES = ("unis", "rr", "other")
 _RATE = "20kpps"
-_WARM = 0.25  # of the operations: what grows before is caches that fill
+# What grows in the first quarter is caches and pools that fill. So the second is compared with the
+# last, each by the most that was seen in it while no run was up.
 _GROWTH = {"rss_kb": 4096, "descriptors": 2, "threads": 2, "files": 0}
 
 
 class ProcessReading(BaseModel):
-    """Of one process."""
+    """Of the server, while no run was up; and the files below /run/unis."""
 
     rss_kb: int
     descriptors: int
     threads: int
+    files: int
+
+    @classmethod
+    def most(cls, readings: Sequence[ProcessReading]) -> ProcessReading:
+        """The most of each."""
+        return cls(**{key: max(getattr(one, key) for one in readings) for key in _GROWTH})
 
 
 class SoakResult(BaseModel):
@@ -62,25 +69,24 @@ class SoakResult(BaseModel):
     refused: int
     """Operations that had to be refused, and were."""
     scrapes: int
-    first: dict[str, ProcessReading]
-    """The server, once a quarter of the operations was done; and the files below /run/unis."""
-    last: dict[str, ProcessReading]
-    files: tuple[int, int]
+    first: ProcessReading | None
+    """The most in the second quarter; None: it was too short."""
+    last: ProcessReading | None
+    """The most in the last quarter."""
     left: list[str]
     """What the runs left on the machine; empty: nothing."""
 
     @property
     def grown(self) -> list[str]:
         """What grew by more than a little."""
-        found = [
-            f"{name}: {key} from {getattr(before, key)} to {getattr(self.last[name], key)}"
-            for name, before in self.first.items()
-            for key in ("rss_kb", "descriptors", "threads")
-            if getattr(self.last[name], key) > getattr(before, key) + _GROWTH[key]
+        if not (self.first and self.last):
+            return []
+        both = {key: (getattr(self.first, key), getattr(self.last, key)) for key in _GROWTH}
+        return [
+            f"{key} grew from {before} to {after}"
+            for key, (before, after) in both.items()
+            if after > before + _GROWTH[key]
         ]
-        if self.files[1] > self.files[0] + _GROWTH["files"]:
-            found.append(f"files below {base_directory()}: from {self.files[0]} to {self.files[1]}")
-        return found
 
 
 class SoakError(UnisError):
@@ -236,7 +242,9 @@ class _Soak:
             return
         status, run = self.api("POST", f"{self.path}/restart?waitSeconds=30")
         self._is(status, run, 200)
+        policy = self.wanted.policy  # as with an option of `unis up`
         self._began(self.wanted.functions, run)
+        self.wanted.policy = policy
 
     def delete(self) -> None:
         status, found = self.api("DELETE", f"{self.path}?waitSeconds=30")
@@ -250,10 +258,11 @@ class _Soak:
             self.wanted.phase = "failed"
 
     def kill_launcher(self) -> None:
+        """The guard undoes the run."""
         state = self._state()
         if state and self.wanted:
             _kill(state.launcher.pid)
-            self.wanted.phase = "stale"
+            self.wanted.phase = "failed"
 
     def second_run(self) -> None:
         """It wants the CPU that the first one has."""
@@ -334,34 +343,36 @@ def soak(operations: int, minutes: float, seed: int, report: Callable[[str], Non
     """
     name = f"soak{os.getpid()}"
     throttle = rt_runtime_us()
+    readings: list[tuple[float, ProcessReading]] = []
     begin = time.monotonic()
     with _server() as (api, pid):
         it = _Soak(api, name, seed, report)
         try:
-            first: dict[str, ProcessReading] = {}
-            files = 0
             for number in range(operations):
-                if time.monotonic() - begin > minutes * 60:
+                passed = max((time.monotonic() - begin) / (minutes * 60), number / operations)
+                if passed >= 1:
                     break
                 it.step()
-                warm = (
-                    number >= operations * _WARM or time.monotonic() - begin > 60 * minutes * _WARM
-                )
-                if not first and warm and it.wanted is None:
-                    first, files = {"unis serve": _reading(pid)}, _files()
+                if it.wanted is None:
+                    readings.append((passed, _reading(pid)))
                 if number % 50 == 49:
-                    took = time.monotonic() - begin
-                    report(f"{number + 1} operations in {took:.0f} s")
+                    report(f"{number + 1} operations in {time.monotonic() - begin:.0f} s")
         finally:
             it.api("DELETE", f"{it.path}?waitSeconds=30")
-        last, files_last = {"unis serve": _reading(pid)}, _files()
     cpus = len(os.sched_getaffinity(0))
     left = [one for state in it.states.values() for one in leaks(state, throttle)]
     return SoakResult(
         machine=MachineSummary.this(cpus), seed=seed, seconds=time.monotonic() - begin,
         operations=dict(it.done), refused=it.refused, scrapes=it.scrapes,
-        first=first or last, last=last, files=(files or files_last, files_last), left=left,
+        first=_most(readings, 0.25, 0.5), last=_most(readings, 0.75, 1.0), left=left,
     )  # fmt: skip
+
+
+def _most(
+    readings: Sequence[tuple[float, ProcessReading]], begin: float, end: float
+) -> ProcessReading | None:
+    found = [one for passed, one in readings if begin <= passed < end]
+    return ProcessReading.most(found) if found else None
 
 
 @contextlib.contextmanager
@@ -390,7 +401,7 @@ def _reading(pid: int) -> ProcessReading:
         raise SoakError("`unis serve` has died") from None
     return ProcessReading(
         rss_kb=int(status["VmRSS"].split()[0]), threads=int(status["Threads"]),
-        descriptors=descriptors,
+        descriptors=descriptors, files=_files(),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 # `make test` tries the same examples each time, so that it fails for a change and not by chance.
 # `pytest --hypothesis-profile=thorough` tries more, and others each time.
 # Here, since Hypothesis takes that option before it reads the conftest of a folder.
-for name, examples in {"thorough": 100, "unis": 50, "check": 10}.items():
+for name, examples in {"thorough": 100, "unis": 30, "check": 10}.items():
     settings.register_profile(
         name,
         deadline=None,

@@ -10,8 +10,9 @@ from unis.links.kind import LinkKind
 from unis.nics.sysfs import full_address
 
 GroupName = Literal["engine", "own"]
-# What the plug-in reads (ports/unis_ports/offloads.h, next_hops.h, turns.h).
+# What the plug-in reads (ports/unis_ports/offloads.h, next_hops.h, turns.h, lcore_usage.h).
 OFFLOADS, NEXT_HOPS, COUNTED = "UNIS_OFFLOADS", "UNIS_NEXT_HOPS", "UNIS_COUNTED"
+LCORE_USAGE = "UNIS_LCORE_USAGE"
 
 
 def engine_prefix(run: str) -> str:

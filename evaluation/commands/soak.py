@@ -42,14 +42,14 @@ def soak(
     each = ", ".join(f"{name} {count}" for name, count in sorted(result.operations.items()))
     print_line(f"{total} operations in {result.seconds:.0f} s: {each}")
     print_line(f"{result.refused} were refused, as they had to be; {result.scrapes} scrapes")
-    for name, before in result.first.items():
-        after = result.last[name]
+    if (before := result.first) and (after := result.last):
         print_line(
-            f"{name}: memory {before.rss_kb:,} → {after.rss_kb:,} kB, descriptors "
-            f"{before.descriptors} → {after.descriptors}, threads {before.threads} → "
-            f"{after.threads}"
+            f"unis serve, second quarter → last: memory {before.rss_kb:,} → {after.rss_kb:,} kB, "
+            f"descriptors {before.descriptors} → {after.descriptors}, threads {before.threads} → "
+            f"{after.threads}; files {before.files} → {after.files}"
         )
-    print_line(f"files: {result.files[0]} → {result.files[1]}")
+    else:
+        print_line("it was too short to tell whether something grew", "yellow")
     if wrong := [*result.left, *result.grown]:
         raise fail("\n".join(wrong), code=1)
-    print_line("nothing is left of the runs, and nothing grew", "green")
+    print_line("nothing is left of the runs, and nothing was seen to grow", "green")

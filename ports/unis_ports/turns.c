@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lcore_usage.h"
 #include "next_hops.h"
 #include "passages.h"
 #include "port_ops.h"
@@ -69,6 +70,7 @@ static inline uint16_t port_receive(uint16_t port, void *queue, struct rte_mbuf 
   uint16_t n = passages_receive(port, ports[port].receive, queue, bufs, nb_bufs);
 
   if (is_counted(port) && n > 0) count_add(&turns->ports[port].received, n);
+  lcore_usage_end(n);
   return n;
 }
 
@@ -183,6 +185,7 @@ static inline uint16_t turns_rx(uint16_t port, void *queue, struct rte_mbuf **bu
   uint32_t rest;
   uint16_t n;
 
+  lcore_usage_begin();
   if (unlikely(turn->only != queue) && !turn->several) {
     turn->several = turn->only != NULL;
     turn->only = queue;

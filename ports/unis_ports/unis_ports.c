@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lcore_usage.h"
 #include "modes.h"
 #include "next_hops.h"
 #include "offloads.h"
@@ -52,6 +53,7 @@ static int bus_probe(void) {
   if (err != 0) /* the program can do without */
     rte_log(RTE_LOG_ERR, unis_ports_logtype, "unis_ports: cannot make the file of the turns: %s\n",
             strerror(-err));
+  lcore_usage_create();
   err = passages_create();
   if (err != 0)
     rte_log(RTE_LOG_ERR, unis_ports_logtype,

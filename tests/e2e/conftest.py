@@ -15,6 +15,22 @@ from tests.forked import favour_session
 from tests.needs import need
 from unis import built
 
+_EACH_CASE = ("test_examples",)  # no case stands for another
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test with more than two cases, `make test` has the first and the last; the others are
+    `long`.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.stem not in _EACH_CASE:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for found in cases.values():
+        for item in found[1:-1]:
+            item.add_marker(pytest.mark.long)
+
 
 def _lacking() -> str | None:
     if os.geteuid() != 0:

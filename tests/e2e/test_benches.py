@@ -44,6 +44,7 @@ def test_latency(machine: Machine, tmp_path: Path) -> None:
         assert (tmp_path / picture).stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_load(machine: Machine, tmp_path: Path) -> None:
     machine.unis(
         "bench", "load", "--quick", "--chains", "light", "--loads", "0,10", "--window", "0.05",
@@ -62,6 +63,7 @@ def test_load(machine: Machine, tmp_path: Path) -> None:
         assert (tmp_path / picture).stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_open_vswitch_sleeps_under_unis_and_by_itself(machine: Machine, tmp_path: Path) -> None:
     third_party("ovs-vswitchd-dpdk")
     machine.unis(

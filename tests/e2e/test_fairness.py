@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.machine import Json, Machine
 
 # An idle machine shows 0.97 to 1.03 (`python -m evaluation fairness`). Here neither chain may have
@@ -10,6 +12,7 @@ from tests.e2e.machine import Json, Machine
 LEAST, MOST = 0.5, 2
 
 
+@pytest.mark.long
 def test_equal_chains_pass_as_much_and_none_of_sixteen_functions_starves(
     machine: Machine, tmp_path: Path
 ) -> None:

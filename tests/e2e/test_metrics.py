@@ -149,10 +149,23 @@ def test_dpdk_s_telemetry_answers_also_after_a_death(machine: Machine) -> None:
             told: Json = json.loads(client.recv(1 << 16))
             client.send(b"/ethdev/list")
             assert json.loads(client.recv(1 << 16)) == {"/ethdev/list": [0, 1]}
+            client.send(b"/eal/lcore/usage")
+            told |= json.loads(client.recv(1 << 16))
         return told
 
+    def busy(told: Json) -> int:
+        """Cycles of its one lcore that polls, which can be no more than all."""
+        usage: dict[str, list[int]] = told["/eal/lcore/usage"]
+        assert [len(each) for each in usage.values()] == [1, 1, 1]
+        assert 0 < usage["busy_cycles"][0] < usage["total_cycles"][0]
+        return usage["busy_cycles"][0]
+
     first = machine.pid_of("a")
-    assert asked()["pid"] == first
+    assert_delivers(machine, "chain")
+    told = asked()
+    assert told["pid"] == first
+    assert_delivers(machine, "chain")
+    assert busy(asked()) > busy(told)
     kill(machine, "a")
     machine.wait_for(lambda: machine.pid_of("a") != first, "it comes back")
     assert_delivers(machine, "chain")

@@ -26,6 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "unis" / "profiles"
 
 
+@pytest.mark.long
 def test_a_function_is_profiled_and_planned_with(
     machine: Machine, tmp_path: Path, cache: Path
 ) -> None:

@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.machine import Machine, macswap
 from tests.e2e.test_veth import on_veths
 from unis.parts.result import ChainParts
@@ -28,6 +30,7 @@ def profiled(machine: Machine, file: Path, folder: Path, *more: str) -> tuple[Ch
     return ChainParts.model_validate_json((folder / "profile.json").read_text()), said
 
 
+@pytest.mark.long
 def test_polling_under_the_kernel_shall_hand_over_and_does(
     machine: Machine, tmp_path: Path
 ) -> None:
@@ -49,6 +52,7 @@ def test_polling_under_the_kernel_shall_hand_over_and_does(
         assert machine.ps()["policy"] == "unis"
 
 
+@pytest.mark.long
 def test_a_chain_that_hands_over_is_not_told_to(machine: Machine, tmp_path: Path) -> None:
     found, said = profiled(machine, chain_file(machine, "unis"), tmp_path / "out")
     assert found.use is not None

@@ -126,6 +126,7 @@ def test_a_chain_is_profiled_and_nothing_stays(machine: Machine, tmp_path: Path)
     machine.assert_clean()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["ring", "memif"])
 def test_packets_are_followed_where_the_kernel_sees_none(
     kind: str, machine: Machine, tmp_path: Path
@@ -140,6 +141,7 @@ def test_packets_are_followed_where_the_kernel_sees_none(
         assert COPY not in parts[name]
 
 
+@pytest.mark.long
 def test_without_the_right_to_bpf_the_rest_works(machine: Machine, tmp_path: Path) -> None:
     machine.up(chain_file(machine, {"only": "light"}))
     rights = ("setpriv", "--bounding-set=-sys_admin,-bpf,-perfmon", UNIS)
@@ -154,6 +156,7 @@ def test_without_the_right_to_bpf_the_rest_works(machine: Machine, tmp_path: Pat
     assert not {RUN_DELAY, BLOCKED, COPY} & set(parts)
 
 
+@pytest.mark.long
 def test_no_tracer_outlives_a_profile_that_is_killed(machine: Machine, tmp_path: Path) -> None:
     machine.up(chain_file(machine, {"only": "light"}))
     process = machine.start("profile", "chain", machine.name, "-o", str(tmp_path), *_SHORT)

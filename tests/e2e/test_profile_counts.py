@@ -133,6 +133,7 @@ def samplers(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_perf_outlives_a_profile(machine: Machine, number: signal.Signals) -> None:
     need(shutil.which("perf") is not None, "needs perf: apt-get install linux-perf")
@@ -145,6 +146,7 @@ def test_no_perf_outlives_a_profile(machine: Machine, number: signal.Signals) ->
     machine.wait_for(lambda: not samplers(pid), "perf is left")
 
 
+@pytest.mark.long
 def test_without_perf_the_rest_works_and_it_is_said(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ _OWN_VARIABLES = {
     "UNIS_OFFLOADS": "write offloads",
     "UNIS_NEXT_HOPS": "leave it out",
     "UNIS_COUNTED": "leave it out",
+    "UNIS_LCORE_USAGE": "write telemetry: true",
 }
 _TERMINAL_LINE = 4095  # bytes before the end of a line; Linux drops what is more
 

@@ -21,7 +21,7 @@ from unis.chain.problem import Problem
 from unis.container.model import ContainerPlan
 from unis.plan.containers import container_plan, container_problems, program_in
 from unis.plan.wiring import PortPlace, Wiring
-from unis.workload import COUNTED, OFFLOADS, Start
+from unis.workload import COUNTED, LCORE_USAGE, OFFLOADS, Start
 
 ROOT = "root"
 # Root without them is not what programs expect of root: it cannot read the folder of a chain file
@@ -366,12 +366,13 @@ def _program(chain: LoadedChain, wiring: Wiring, name: str) -> ProgramPlan | Non
         if any(place and place.wire for place in (port.rx, port.tx))
     ]
     counted = {COUNTED: ",".join(wires)} if wires else {}
+    usage = {LCORE_USAGE: "1"} if function.telemetry else {}
     return ProgramPlan(
         name=name,
         program=program,
         words=tuple(function.args if function.command is None else function.command[1:]),
         drivers=tuple(map(_driver, wiring.ports[name])),
-        env={**function.env, **offloads, **counted},
+        env={**function.env, **offloads, **counted, **usage},
         user=other_user(function),
         capabilities=capabilities(
             function, [needed for kind in kinds for needed in kind.capabilities]

@@ -1,0 +1,18 @@
+"""Random operations over the API leave the machine as the model says."""
+
+import json
+from pathlib import Path
+
+from tests.e2e.machine import Machine
+
+
+def test_random_operations_leave_the_machine_as_the_model_says(
+    machine: Machine, tmp_path: Path
+) -> None:
+    file = tmp_path / "soak.json"
+    said = machine.evaluation("soak", "--operations", "25", "--seed", "3", "--json", str(file))
+    found = json.loads(file.read_text())
+    assert sum(found["operations"].values()) == 25
+    assert found["left"] == []
+    assert "nothing is left of the runs" in said
+    machine.assert_clean()
