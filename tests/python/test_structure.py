@@ -14,7 +14,7 @@ PACKAGE, RESEARCH = ROOT / "unis", ROOT / "evaluation"
 # What stands behind may import what stands before.
 LAYERS = [
     "v1", "errors", "signals", "rpc", "built", "engine", "counters",
-    "nics", "links", "chain", "slo", "isolate",
+    "nics", "links", "chain", "etsi", "slo", "isolate",
     "workload", "container", "plan", "runtime", "simulate", "measure", "capacity", "counted",
     "parts",
     "advice", "profile", "agent", "report", "serve", "bench", "calibrate", "cli",

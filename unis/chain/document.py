@@ -20,6 +20,7 @@ _MOST_NODES = 20_000  # keys and values; aliases of aliases would fill the memor
 _LARGEST = 1 << 20  # bytes
 # The kernel ends every path, argument and variable of a process at the first NUL.
 _NUL = r"a NUL character (\0), which neither paths nor arguments can have; remove it"
+_INDENTATION = re.compile(r"^[ \t]*\t[ \t]*", re.MULTILINE)
 _NUMBERS = (":int", ":float", ":bool")  # tags
 # `${VAR}` in values, as compose has it.
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?-)([^{}]*))?\}|)")
@@ -85,14 +86,28 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
 
     Raises ChainFileError if it cannot be read or is not YAML. Keys `x-…` are left out.
     """
+    return _read(file, _text(file), os.environ if variables is None else variables)
+
+
+def read_as_written(file: Path) -> Document:
+    """Reads YAML 1.2 or JSON of another origin: `$` is a character, and no key is left out.
+
+    Raises ChainFileError, as `read_document`.
+    """
     text = _text(file)
+    if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):  # JSON may be indented by tabs
+        text = _INDENTATION.sub(lambda match: " " * len(match[0]), text)
+    return _read(file, text, None)
+
+
+def _read(file: Path, text: str, variables: Mapping[str, str] | None) -> Document:
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = _DEEPEST  # while it is read: the time grows with the square of the depth
     yaml.Composer = _BoundedComposer
     try:
         node = _composed(yaml, text)
         document = Document(file, digest=digest_of(text))
-        reader = _Reader(yaml, document, os.environ if variables is None else variables)
+        reader = _Reader(yaml, document, variables)
         if node is not None:
             reader.document.data = reader.plain(node, ())
     except _TooManyNodesError as error:
@@ -139,6 +154,10 @@ def _text(file: Path) -> str:
         raise _fail(file, 0, f"cannot be read: {reason}; name a YAML file") from None
 
 
+def _can_be_written(node: ScalarNode) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in node.value)
+
+
 def _is_merge(node: Node) -> bool:
     return isinstance(node, ScalarNode) and node.value == "<<" and not node.style
 
@@ -147,7 +166,7 @@ def _is_merge(node: Node) -> bool:
 class _Reader:
     yaml: YAML
     document: Document
-    variables: Mapping[str, str]
+    variables: Mapping[str, str] | None  # None: all is read as it is written
     nodes: int = 0
 
     def plain(self, node: Node, location: Location) -> Any:
@@ -176,7 +195,7 @@ class _Reader:
             if key in result:
                 twice = f"stands here twice, first in line {self.document.lines[here]}; keep one"
                 self._problem(line, here, twice)
-            elif not (isinstance(key, str) and key.startswith("x-")):
+            elif not (self.variables is not None and str(key).startswith("x-")):
                 self.document.lines.setdefault(here, line)
                 result[key] = self.plain(value_node, here)
         for other in merged:
@@ -208,10 +227,10 @@ class _Reader:
             return "?"
         if "\0" in node.value:  # a key is a name: no sentence could print it
             raise _fail(self.document.file, node.start_mark.line + 1, f"has a key with {_NUL}")
-        return self._construct(node)
+        return self._construct(self._characters(node))
 
     def _scalar(self, node: Node, location: Location) -> Any:
-        if isinstance(node, ScalarNode) and "$" in node.value:
+        if self.variables is not None and isinstance(node, ScalarNode) and "$" in node.value:
             line = node.start_mark.line + 1
             try:
                 filled = _interpolated(node.value, self.variables, self.document.variables)
@@ -222,7 +241,14 @@ class _Reader:
         if isinstance(node, ScalarNode) and "\0" in node.value:
             self._problem(node.start_mark.line + 1, location, f"contains {_NUL}")
             return node.value.replace("\0", "")
-        return self._construct(node)
+        return self._construct(self._characters(node))
+
+    def _characters(self, node: Node) -> Node:
+        """JSON writes a character beyond 16 bits as two escapes, which stay two halves in YAML."""
+        if self.variables is None and isinstance(node, ScalarNode) and not _can_be_written(node):
+            pairs = node.value.encode("utf-16-le", "surrogatepass")
+            node.value = pairs.decode("utf-16-le", "replace")
+        return node
 
     def _as_written(self, node: ScalarNode, value: str) -> ScalarNode:
         """The node as if `value` stood in the file: `cpu: ${CPU}` is a number, and `"${CPU}"` too,

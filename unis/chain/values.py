@@ -33,9 +33,9 @@ from unis.engine.limits import bounds, limit
 from unis.links.kind import BATCH
 
 INGRESS, EGRESS = "ingress", "egress"  # the ends of a chain, in `links`
-_LONGEST_NAME = limit("FunctionConfig.name").max_bytes
+LONGEST_NAME = limit("FunctionConfig.name").max_bytes
 # A link is named after its chain, with a dot and up to two digits.
-_LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
+LONGEST_CHAIN = limit("LinkConfig.name").max_bytes - 3
 _LONGEST_YIELD = 1_000_000_000  # of --yield-every of our functions
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A network interface, or a PCI address.
@@ -268,19 +268,17 @@ def _absolute(value: str) -> str:
     return value
 
 
-_FUNCTION_NAME = _pattern(_name_pattern(_LONGEST_NAME))
-Name = Annotated[str, AfterValidator(partial(_check_name, _LONGEST_NAME, None)), _FUNCTION_NAME]
+_FUNCTION_NAME = _pattern(_name_pattern(LONGEST_NAME))
+Name = Annotated[str, AfterValidator(partial(_check_name, LONGEST_NAME, None)), _FUNCTION_NAME]
 # Ends of a link.
-Origin = Annotated[
-    str, AfterValidator(partial(_check_name, _LONGEST_NAME, INGRESS)), _FUNCTION_NAME
-]
+Origin = Annotated[str, AfterValidator(partial(_check_name, LONGEST_NAME, INGRESS)), _FUNCTION_NAME]
 Destination = Annotated[
-    str, AfterValidator(partial(_check_name, _LONGEST_NAME, EGRESS)), _FUNCTION_NAME
+    str, AfterValidator(partial(_check_name, LONGEST_NAME, EGRESS)), _FUNCTION_NAME
 ]
 ChainName = Annotated[
     str,
-    AfterValidator(partial(_check_name, _LONGEST_CHAIN, None)),
-    _pattern(_name_pattern(_LONGEST_CHAIN)),
+    AfterValidator(partial(_check_name, LONGEST_CHAIN, None)),
+    _pattern(_name_pattern(LONGEST_CHAIN)),
 ]
 PolicyName = Annotated[str, *_choice(names.policies(), "policy")]
 ControllerName = Annotated[

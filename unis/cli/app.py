@@ -25,6 +25,7 @@ _COMMANDS = {
     "policy": ("run_commands", "policy", _RUN),
     "image": ("image_command", "image", _RUN),
     "config": ("config_command", "config", _RUN),
+    "etsi": ("etsi_commands", "etsi", _RUN),
     "ps": ("look_commands", "ps", _LOOK),
     "top": ("look_commands", "top", _LOOK),
     "logs": ("logs_command", "logs", _LOOK),
