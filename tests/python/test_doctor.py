@@ -1,6 +1,7 @@
 """What `unis doctor` finds of the machine."""
 
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from tests.python.commands import stale_run
 from unis.runtime import cgroup
-from unis.runtime.doctor import kernel, machine
+from unis.runtime.doctor import kernel, machine, software
 from unis.runtime.doctor.finding import Level
 
 
@@ -63,3 +64,21 @@ def test_another_user_is_sent_to_the_same_command_as_root(monkeypatch: pytest.Mo
         assert blocked.mend == "sudo /opt/unis up FILE", "as root, `unis doctor` would mend nothing"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert kernel.capabilities().mend == "--cap-add=CAP_OF_LATER", "it is root already"
+
+
+@pytest.mark.system
+def test_dpdk_without_development_files_tells_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the Debian package has it."""
+    with_pkg_config = software.dpdk_version()
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert software.dpdk_version() == with_pkg_config
+    assert software.dpdk().level == Level.OK
+
+
+def test_a_machine_without_dpdk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(software, "_LIBRARIES", tmp_path)
+    (tmp_path / "x86").mkdir()
+    (tmp_path / "x86" / "librte_eal.so.23").write_text("no library")
+    assert software.dpdk_version() == ""
+    assert software.dpdk().level == Level.BLOCKED

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,17 +11,37 @@ from unis.links import KINDS
 from unis.runtime.doctor.finding import Finding, blocked, fine, note
 
 _LIBRARIES = Path("/usr/lib")
+_ASK_LIBRARY = """
+import ctypes, sys
+version = ctypes.CDLL(sys.argv[1]).rte_version
+version.restype = ctypes.c_char_p
+print(version().decode())
+"""
 
 
 def dpdk_version() -> str:
     """The version of the installed DPDK; empty where there is none."""
     tool = shutil.which("pkg-config")
     if tool is None:
-        return ""
+        return _version_of_library()
     done = subprocess.run(
         [tool, "--modversion", "libdpdk"], capture_output=True, text=True, check=False
     )
-    return done.stdout.strip()
+    return done.stdout.strip() or _version_of_library()
+
+
+def _version_of_library() -> str:
+    """Where DPDK has no development files, as beside the Debian package. Asked in a process of its
+    own, for DPDK registers things as it is loaded.
+    """
+    for library in sorted(_LIBRARIES.glob("*/librte_eal.so.*")):
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK_LIBRARY, library],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode == 0:
+            return done.stdout.strip().removeprefix("DPDK ")
+    return ""
 
 
 def dpdk() -> Finding:
