@@ -40,7 +40,9 @@ def examples_directory() -> Path:
     """Where the example chains are."""
     if is_clone():
         return clone() / "examples"
-    return build_directory().parents[1] / "share" / "unis" / "examples"
+    build = build_directory()
+    of_clone = build.parent / "examples"  # where UNIS_BUILD names the build of a clone
+    return of_clone if of_clone.is_dir() else build.parents[1] / "share" / "unis" / "examples"
 
 
 def functions_directory() -> Path:
@@ -48,16 +50,20 @@ def functions_directory() -> Path:
     return build_directory() / "functions"
 
 
+def cure() -> str:
+    """What to do where a part of the built half is missing."""
+    if is_clone():
+        return f"run `make build` in {clone()}"
+    if os.environ.get("UNIS_BUILD"):
+        return "set UNIS_BUILD to a build of UNiS, such as build/ of a clone"
+    return "install the Debian package, run `make install` in a clone, or set UNIS_BUILD"
+
+
 def find(*parts: str) -> Path:
     """A built file, by its path in the build. NotBuiltError if it is missing."""
     path = build_directory().joinpath(*parts)
     if not path.is_file():
-        cure = (
-            f"run `make build` in {clone()}"
-            if is_clone()
-            else "run `make install` in a clone, or set UNIS_BUILD"
-        )
-        raise NotBuiltError(f"{path} is missing: {cure}")
+        raise NotBuiltError(f"{path} is missing: {cure()}")
     return path
 
 

@@ -136,7 +136,7 @@ def program_problem(program: str, directory: Path) -> str | None:
         )
     return (
         f"there is no program `{program}` among the built functions or on PATH; name one, write a "
-        "path with a slash, or run `make build`"
+        f"path with a slash, or {built.cure()}"
     )
 
 
