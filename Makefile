@@ -12,6 +12,7 @@
 #   make third-party  DPDK programs of others, for tests and benchmarks: build/third-party/bin/
 #   make docs     docs/cli/ and the schemas;   make wheel   a Python package, in dist/
 #   make deb      a Debian package, in build/; make test-deb installs it in a new Debian, and removes it
+#   make image    a container image of that package, by podman; ARCHIVE=file saves it; make test-image runs it
 #   make install  into PREFIX (/usr/local), DESTDIR before it: `unis` and all that it starts
 #   make clean    removes what was built
 
@@ -56,9 +57,9 @@ export CCACHE_NOHASHDIR ?= 1
 # pytest would compile each file of tests again in each worker: 6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e test-sriov demo bench fuzz test-long lint format docs wheel install deb test-deb third-party clean
+.PHONY: help build bytecode packages setup check check-python test plain compile-sanitized asan-build tsan-build python unsanitized sanitize tsan e2e test-sriov demo bench fuzz test-long lint format docs wheel install deb test-deb image test-image third-party clean
 help:
-	@sed -n '3,17s/^# *//p' $(firstword $(MAKEFILE_LIST))
+	@sed -n '3,18s/^# *//p' $(firstword $(MAKEFILE_LIST))
 
 # What has been installed once needs no root again.
 packages:
@@ -204,6 +205,7 @@ docs: $(STUBS)
 	@uv run python -m tools.schemas docs
 	@uv run python -m tools.counter_pages docs
 	@uv run python -m tools.dashboard docs
+	@uv run python -m tools.podman_unit packaging/image/unis@.container > $(BUILD)/unit && mv $(BUILD)/unit packaging/image/unis@.service
 	@uv run unis schema > $(BUILD)/schema && mv $(BUILD)/schema docs/chain-file.schema.json
 
 wheel: $(STUBS)
@@ -231,6 +233,22 @@ deb:
 
 test-deb: deb
 	@tools/deb_check $(BUILD)/deb/debian $(BUILD)/unis_*.deb
+
+# What the package is made of.
+PACKAGED = docs engine examples functions models packaging/deb ports proto pyproject.toml requirements.lock tools/deb unis
+# newest_deb: the package that is there, unless something of it has changed since.
+newest_deb = $$(deb=$$(ls -t $(BUILD)/unis_*.deb 2>/dev/null | head -1); [ -z "$$deb" ] || \
+  [ -n "$$(find $(PACKAGED) -path unis/v1 -prune -o -type f -not -name '*.pyc' -newer "$$deb" -print -quit)" ] || echo "$$deb")
+PODMAN ?= podman
+export PODMAN
+
+image:
+	@tools/packages podman
+	@[ -n "$(newest_deb)" ] || $(MAKE) --no-print-directory deb
+	@tools/image "$(newest_deb)" $(BUILD)/image $(ARCHIVE)
+
+test-image: image
+	@tools/image_check
 
 third-party: | setup
 	@tools/third-party
