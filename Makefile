@@ -162,7 +162,7 @@ python: build
 	uv run pytest -n 2 --dist loadfile --durations=15 tests $(addprefix --ignore=,$(SPINNING))
 
 e2e: build
-	@tools/third-party testpmd examples openvswitch prometheus
+	@tools/third-party testpmd examples openvswitch prometheus chromium
 	uv run pytest --durations=25 $(SPINNING)
 
 # What CI has no time for: more cases of the same, and more of what measures.

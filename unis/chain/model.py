@@ -533,7 +533,9 @@ class ProfileModePart(Part):
 
 
 class ChainFile(Part):
-    """A file for `unis up`. `${VAR}` and `${VAR:-default}` are substituted; keys `x-…` ignored."""
+    """A file for `unis up`. `${VAR}` and `${VAR:-default}` are substituted; keys `x-…` are
+    ignored.
+    """
 
     api_version: Literal["unis/v1"] = Field(alias="apiVersion")
     """Version of this format."""
@@ -543,7 +545,8 @@ class ChainFile(Part):
     """Absolute path of the folder that relative paths in the file begin at, and in which functions
     run. Default: the folder of the file."""
     mode: Literal["run", "profile"] = "run"
-    """`run` chains until Ctrl-C, or `profile`: measure where the time of a packet goes, and end."""
+    """What `unis up` does with the chains: `run` them until Ctrl-C; or `profile`: measure where the
+    time of a packet goes, print it and end."""
     profile: ProfileModePart = ProfileModePart()
     platform: Platform = Platform()
     traffic: Traffic = Traffic()
