@@ -533,9 +533,7 @@ class ProfileModePart(Part):
 
 
 class ChainFile(Part):
-    """A file for `unis up`. `${VAR}` and `${VAR:-default}` are substituted; keys `x-…` are
-    ignored.
-    """
+    """A file for `unis up`. `${VAR}` and `${VAR:-default}` are substituted; keys `x-…` ignored."""
 
     api_version: Literal["unis/v1"] = Field(alias="apiVersion")
     """Version of this format."""
@@ -545,8 +543,7 @@ class ChainFile(Part):
     """Absolute path of the folder that relative paths in the file begin at, and in which functions
     run. Default: the folder of the file."""
     mode: Literal["run", "profile"] = "run"
-    """What `unis up` does with the chains: `run` them until Ctrl-C; or `profile`: measure where the
-    time of a packet goes, print it and end."""
+    """`run` chains until Ctrl-C, or `profile`: measure where the time of a packet goes, and end."""
     profile: ProfileModePart = ProfileModePart()
     platform: Platform = Platform()
     traffic: Traffic = Traffic()
