@@ -32,6 +32,7 @@ from unis.measure.summary import MachineSummary
 from unis.runtime.directory import base_directory, run_directory
 from unis.runtime.state import RunState
 
+_UNIS = (sys.executable, "-P", "-c", "from unis.cli import main; main()")
 _ANSWER_SECONDS = 60.0
 _SETTLE_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
@@ -65,7 +66,9 @@ class SoakResult(BaseModel):
     seed: int
     seconds: float
     operations: dict[str, int]
-    """How often each was done."""
+    """How often each was chosen."""
+    killed: dict[str, int]
+    """Processes that were killed: functions, engines, launchers."""
     refused: int
     """Operations that had to be refused, and were."""
     scrapes: int
@@ -138,6 +141,7 @@ class _Soak:
         self.report = report
         self.wanted: _RunModel | None = None
         self.done = Counter[str]()
+        self.killed = Counter[str]()
         self.refused = 0
         self.scrapes = 0
         self.states: dict[str, RunState] = {}  # of each start, by its id
@@ -220,7 +224,7 @@ class _Soak:
             return
         name = self.dice.choice(sorted(self.wanted.functions))
         found = self.api("GET", f"{self.path}/functions/{name}")[1]
-        _kill(found["status"]["pid"])
+        self._kill("functions", found["status"]["pid"])
         self.wanted.dead.add(name)
 
     def scrape(self) -> None:
@@ -254,14 +258,14 @@ class _Soak:
     def kill_engine(self) -> None:
         state = self._state()
         if state and state.unisd and self.wanted:
-            _kill(state.unisd.pid)
+            self._kill("engines", state.unisd.pid)
             self.wanted.phase = "failed"
 
     def kill_launcher(self) -> None:
         """The guard undoes the run."""
         state = self._state()
         if state and self.wanted:
-            _kill(state.launcher.pid)
+            self._kill("launchers", state.launcher.pid)
             self.wanted.phase = "failed"
 
     def second_run(self) -> None:
@@ -307,6 +311,11 @@ class _Soak:
         must = {name: name not in wanted.dead for name in (*wanted.functions, _LAST)}
         return "" if runs == must else f"functions that run: {runs}, not {must}"
 
+    def _kill(self, what: str, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            self.killed[what] += 1
+
     def _state(self) -> RunState | None:
         return run_directory(self.name).read()
 
@@ -332,11 +341,6 @@ class _Soak:
         }  # fmt: skip
 
 
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
 def soak(operations: int, minutes: float, seed: int, report: Callable[[str], None]) -> SoakResult:
     """Ends after so many operations, or minutes, whichever is first. SoakError; whatever happens,
     the run is taken down.
@@ -358,12 +362,16 @@ def soak(operations: int, minutes: float, seed: int, report: Callable[[str], Non
                 if number % 50 == 49:
                     report(f"{number + 1} operations in {time.monotonic() - begin:.0f} s")
         finally:
-            it.api("DELETE", f"{it.path}?waitSeconds=30")
+            with contextlib.suppress(SoakError):  # the server may have died
+                it.api("DELETE", f"{it.path}?waitSeconds=30")
+            if run_directory(name).read():
+                subprocess.run([*_UNIS, "down", name], check=False)
     cpus = len(os.sched_getaffinity(0))
     left = [one for state in it.states.values() for one in leaks(state, throttle)]
+    left += map(str, (base_directory() / "desired").glob(f"*{name}*"))
     return SoakResult(
         machine=MachineSummary.this(cpus), seed=seed, seconds=time.monotonic() - begin,
-        operations=dict(it.done), refused=it.refused, scrapes=it.scrapes,
+        operations=dict(it.done), killed=dict(it.killed), refused=it.refused, scrapes=it.scrapes,
         first=_most(readings, 0.25, 0.5), last=_most(readings, 0.75, 1.0), left=left,
     )  # fmt: skip
 
@@ -379,8 +387,7 @@ def _most(
 def _server() -> Iterator[tuple[_Api, int]]:
     with tempfile.TemporaryDirectory(prefix="unis-soak-") as folder:
         path = Path(folder) / "serve.sock"
-        code = "from unis.cli import main; main()"
-        words = [sys.executable, "-P", "-c", code, "serve", "--socket", str(path)]
+        words = [*_UNIS, "serve", "--socket", str(path)]
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
             try:
                 line = process.stderr.readline() if process.stderr else ""

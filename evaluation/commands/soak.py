@@ -25,7 +25,8 @@ def soak(
     """Change a run by random operations over the API, kill its processes, and scrape its metrics.
 
     After each operation the run must be what a model says. At the end nothing may be left of the
-    runs, and the server must not have grown. Needs CPU 1 for itself.
+    runs, and the server may not have grown by more than 4 MB, 2 descriptors and 2 threads. Needs
+    CPU 1 for itself.
 
     Example: uv run python -m evaluation soak --minutes 10
     """
@@ -41,6 +42,8 @@ def soak(
     total = sum(result.operations.values())
     each = ", ".join(f"{name} {count}" for name, count in sorted(result.operations.items()))
     print_line(f"{total} operations in {result.seconds:.0f} s: {each}")
+    killed = ", ".join(f"{count} {what}" for what, count in sorted(result.killed.items()))
+    print_line(f"killed: {killed or 'nothing'}")
     print_line(f"{result.refused} were refused, as they had to be; {result.scrapes} scrapes")
     if (before := result.first) and (after := result.last):
         print_line(

@@ -8,6 +8,7 @@
 #define UNIS_LCORE_USAGE_H
 
 #include <rte_branch_prediction.h>
+#include <rte_common.h>
 #include <rte_cycles.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,12 +23,12 @@ struct lcore_usage {
   uint64_t began; /* of the first burst; TSC */
   uint64_t last;  /* of the burst that brought packets last; 0: the last one brought none */
   uint64_t busy;  /* cycles; read by the telemetry's thread */
-};
+} __rte_cache_aligned;
 
 /* Of the calling thread; NULL: it is no lcore. */
 struct lcore_usage *lcore_usage_here(void);
 
-/* Registers the command. A program whose DPDK has it keeps its own. */
+/* Registers the command, unless DPDK has it. */
 void lcore_usage_create(void);
 
 /* Where a burst begins, ... */

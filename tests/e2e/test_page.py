@@ -153,7 +153,7 @@ def test_a_hundred_functions_change_in_place(chromium: Browser, tmp_path: Path) 
         assert tab.run("document.querySelectorAll('svg.graph g.function').length") == 100
         assert tab.run("document.querySelectorAll('svg.graph g.link').length") == 110
         assert tab.run("document.querySelectorAll('#cores .core').length") == 4
-        assert 9e6 < packets_in(tab) < 1.1e7, "however late answers come"
+        assert 5e6 < packets_in(tab) < 2e7, "10 M, of answers that may come late"
         # All is changed in place: the same elements, and nothing is loaded again.
         before = tab.run("""(() => {
             window.kept = [...document.querySelectorAll('#shown *')];

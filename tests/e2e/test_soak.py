@@ -13,6 +13,7 @@ def test_random_operations_leave_the_machine_as_the_model_says(
     said = machine.evaluation("soak", "--operations", "25", "--seed", "3", "--json", str(file))
     found = json.loads(file.read_text())
     assert sum(found["operations"].values()) == 25
+    assert sum(found["killed"].values()) > 0
     assert found["left"] == []
     assert "nothing is left of the runs" in said
     machine.assert_clean()

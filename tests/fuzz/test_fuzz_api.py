@@ -37,6 +37,9 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         if scope["type"] == "http":
             scope["state"] = {"peer": ROOT}
             scope["client"] = None
+            scope["headers"] = [
+                (key, b"localhost" if key == b"host" else value) for key, value in scope["headers"]
+            ]
         await app(scope, receive, send)
 
     return schemathesis.openapi.from_asgi("/openapi.json", as_root)

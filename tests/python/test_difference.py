@@ -477,6 +477,7 @@ FILES: dict[type[BaseModel], dict[str, tuple[Data, Data]]] = {
         "mode": (with_edges(WEB, {}, {}, {}), with_edges({"mode": "tap"}, {}, {}, {})),
     },
     ChainFile: {
+        "directory": (small(), small(directory="/tmp")),  # noqa: S108
         "platform": (small(), small(platform={"restart": "on-failure"})),
         "traffic": (small(), small(traffic={"rate": "1Mpps"})),
         "scheduler": (small(), small(scheduler={"theta_min": 7})),

@@ -105,7 +105,7 @@ def test_what_is_missing_for_tls_is_told(tmp_path: Path, pair: tuple[Path, Path]
     code, said = run(*where, "--tls-cert", cert, "--tls-key", cert, "--tokens", tmp_path / "none")
     assert (code, str(cert) in said) == (2, True)
     code, said = run("serve", "--tokens", tmp_path / "none")
-    assert (code, "only for --listen" in said) == (2, True)
+    assert (code, "needs --listen" in said) == (2, True)
     code, said = run("serve", "--listen", "here:1")
     assert (code, "is no address" in said) == (2, True)
     assert key.exists()

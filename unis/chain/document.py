@@ -89,6 +89,11 @@ def read_document(file: Path, variables: Mapping[str, str] | None = None) -> Doc
     return _read(file, _text(file), os.environ if variables is None else variables)
 
 
+def document_of(file: Path, text: str, variables: Mapping[str, str]) -> Document:
+    """As `read_document`, of a text that has been read from `file`."""
+    return _read(file, text, variables)
+
+
 def read_as_written(file: Path) -> Document:
     """Reads YAML 1.2 or JSON of another origin: `$` is a character, and no key is left out.
 

@@ -45,31 +45,31 @@ def serve(
         Path | None, typer.Option(help="Unix socket. Default: /run/unis/serve.sock.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Group that may look over the socket, beside root.")
+        str | None, typer.Option(help="Group that may read over the socket. Root always may.")
     ] = None,
     operators: Annotated[
         str | None,
         typer.Option(
-            help="Group that may also change runs over the socket. Its members can run any program "
-            "as root, for a chain file names programs."
+            help="Group that may also change runs. Its members can run any program as root, because "
+            "a chain file names programs."
         ),
     ] = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Nobody may change anything, not even root.")
+        bool, typer.Option("--read-only", help="Refuse all changes, also from root.")
     ] = False,
     metrics_listen: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS:PORT", callback=_loopback,
-            help="Serve `/metrics` and `/healthz` over TCP too, to all users of this machine: "
-            "127.0.0.1:9464.",
+            help="Also serve `/metrics` and `/healthz` over TCP, on a loopback address, to all users "
+            "of this machine. Example: 127.0.0.1:9464.",
         ),
     ] = None,
     listen: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS:PORT", callback=_any_address,
-            help="Serve everything over TLS too, to clients that send a token of --tokens.",
+            help="Also serve everything over TLS, to clients with a token of --tokens.",
         ),
     ] = None,
     tls_cert: Annotated[
@@ -96,8 +96,7 @@ def serve(
     address of `--metrics-listen` is also in a file beside the socket, `serve.json`, in the form of
     Prometheus' `file_sd_configs`.
 
-    Examples: unis serve --metrics-listen 127.0.0.1:9464  |  curl --unix-socket /run/unis/serve.sock
-    http://localhost/v1/runs
+    Example: unis serve --metrics-listen 127.0.0.1:9464
     """
     if new_token is not None:
         _print_token(new_token, tokens)
@@ -105,9 +104,9 @@ def serve(
     stated = {"--tls-cert": tls_cert, "--tls-key": tls_key, "--tokens": tokens}
     missing = [option for option, value in stated.items() if value is None]
     if listen and missing:
-        raise fail(f"--listen needs {', '.join(missing)}: who asks over TCP must show a token")
+        raise fail(f"--listen needs {', '.join(missing)}: clients over TLS must send a token")
     if not listen and len(missing) < len(stated):
-        raise fail(f"{', '.join(key for key in stated if key not in missing)}: only for --listen")
+        raise fail(f"{', '.join(key for key in stated if key not in missing)}: needs --listen")
     from unis.serve.access import Access, read_tokens
     from unis.serve.listening import (
         address_of,
@@ -164,7 +163,9 @@ def _tls(cert: Path, key: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    raise UnisError("the private key has a password: give a key without one, which only root reads")
+    raise UnisError(
+        "the private key is encrypted; use one without a password that only root can read"
+    )
 
 
 def _print_token(stated: str, file: Path | None) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import grp
 import hashlib
 import hmac
 import ipaddress
-import pwd
 import re
 import secrets
 import socket
@@ -79,11 +77,11 @@ def peer_of(connected: socket.socket) -> Peer | None:
 def new_token() -> tuple[str, str]:
     """A token, and what a file of tokens has of it."""
     token = secrets.token_urlsafe(_TOKEN_BYTES)
-    return token, _hashed(token)
+    return token, hashed(token)
 
 
-def _hashed(token: str) -> str:
-    """The token has 256 random bits: a slow hash would protect it no better."""
+def hashed(token: str) -> str:
+    """What is kept of a token. It has 256 random bits: a slow hash would protect it no better."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -154,20 +152,22 @@ class Access:
 
     def of_peer(self, peer: Peer) -> Caller:
         """Of a Unix socket."""
-        name = _user_name(peer.uid)
+        name = f"user {peer.uid}"  # to look names up may take long
         if peer.uid == 0 or self.operators in peer.groups:
             return Caller(name, self._at_most(Role.OPERATE), _READ_ONLY * self.read_only)
         if self.lookers in peer.groups:
-            group = _group_name(self.operators)
-            return Caller(name, Role.LOOK, f"user {name} is neither root nor in {group}")
-        return Caller(name, None, f"user {name} is in no group that may look")
+            group = f"group {self.operators}" if self.operators else "a group of --operators"
+            return Caller(name, Role.LOOK, f"{name} is neither root nor in {group}")
+        return Caller(
+            name, None, f"{name} is neither root nor in a group of --group or --operators"
+        )
 
     def of_token(self, header: str) -> Caller:
         """Of the header `Authorization`."""
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token:
             return Caller("", None, "send a token: `Authorization: Bearer TOKEN`")
-        digest = _hashed(token.strip())
+        digest = hashed(token.strip())
         known = [one for one in self.tokens if hmac.compare_digest(one.digest, digest)]
         if not known:
             return Caller("", None, "the token is not known here")
@@ -180,22 +180,6 @@ class Access:
 
 
 _READ_ONLY = "the server was started with --read-only"
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
-def _group_name(gid: int | None) -> str:
-    if gid is None:
-        return "a group that may operate (`--operators GROUP`)"
-    try:
-        return f"group {grp.getgrgid(gid).gr_name}"
-    except KeyError:
-        return f"group {gid}"
 
 
 @dataclass
@@ -234,10 +218,14 @@ class Guarded:
     def _refusal(self, scope: Scope) -> tuple[StatusReason, str] | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         reading = scope["method"] in _READING
-        if refused := _from_elsewhere(headers, reading=reading):
-            return refused
         state: dict[str, object] = scope.setdefault("state", {})
         peer = state.get("peer")
+        # A token no browser sends by itself. But a socket that is forwarded (`ssh -L`) is asked by
+        # any page whose name leads there (DNS rebinding).
+        if isinstance(peer, Peer) and not _is_local(host := _host(headers)):
+            return StatusReason.MISDIRECTED, f"`{host}`: name this server `localhost`"
+        if refused := _from_elsewhere(headers, reading=reading):
+            return refused
         path: str = scope["path"]
         if isinstance(peer, Peer):
             caller = self._access.of_peer(peer)
@@ -245,7 +233,7 @@ class Guarded:
         elif scope["scheme"] != "https":
             if path in _OPEN_PATHS:
                 return None
-            told = f"over TCP without TLS there is {' and '.join(_OPEN_PATHS)} only"
+            told = f"over TCP without TLS there are only {' and '.join(_OPEN_PATHS)}"
             return StatusReason.FORBIDDEN, f"{told}; use the Unix socket, or --listen"
         elif reading and (path in ("/healthz", "/") or path.startswith("/page/")):
             return None  # the page asks for the token
@@ -268,27 +256,25 @@ class Guarded:
 def _from_elsewhere(
     headers: Mapping[bytes, bytes], *, reading: bool
 ) -> tuple[StatusReason, str] | None:
-    """Whether a browser asks for a page of somebody else's.
-
-    Such a page reaches a Unix socket that is forwarded (`ssh -L`). Its name may lead to 127.0.0.1
-    (DNS rebinding), or it may send what it cannot read the answer of.
-    """
-    host = headers.get(b"host", b"").decode("latin-1")
+    """Whether a browser asks for a change in the name of a page of another site."""
+    host = _host(headers)
     origin = headers.get(b"origin", b"").decode("latin-1")
     site = headers.get(b"sec-fetch-site", b"none").decode("latin-1")
-    if (origin or site != "none") and not _is_local(host):
-        return StatusReason.MISDIRECTED, f"`{host}` is not a name of this machine"
     own = origin.partition("://")[2] == host if origin else True
     if not reading and (not own or site not in ("none", "same-origin")):
         return StatusReason.FORBIDDEN, "a page of another site asks for a change"
     return None
 
 
+def _host(headers: Mapping[bytes, bytes]) -> str:
+    return headers.get(b"host", b"").decode("latin-1")
+
+
 def _is_local(host: str) -> bool:
-    """Whether no name server can have a say in it."""
+    """Whether no name server and no neighbour has a say in where it leads."""
     name = host.rpartition(":")[0] if re.fullmatch(r".*:\d+", host) else host
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
-        return "." not in name
+        return name == "localhost"
     return True

@@ -134,6 +134,11 @@ def _explain_errors(app: FastAPI) -> None:
     def unable(_request: Request, error: UnisError) -> Response:
         return status_response(StatusReason.UNAVAILABLE, str(error))
 
+    @app.exception_handler(Exception)
+    def failed(_request: Request, error: Exception) -> Response:
+        told = f"a fault of UNiS: {type(error).__name__}: {error}"
+        return status_response(StatusReason.INTERNAL_ERROR, told)
+
     @app.exception_handler(HTTPException)
     def of_http(_request: Request, error: HTTPException) -> Response:
         return status_response(reason_of_http(error.status_code), str(error.detail))

@@ -122,7 +122,7 @@ class _Changes:
         """Begins to apply what was sent; whether the run is new. ApiError."""
         state = run_directory(run).read() if is_name(run) else None
         _require_settled(state)
-        there = state is not None and state.phase == Phase.RUNNING
+        there = state is not None and state.phase == Phase.RUNNING and state.live()
         variables = state.variables if state and there else {}
         with self.files.sent(run, body, variables) as sent:
             self._require_match(state, sent, if_match)
@@ -133,19 +133,23 @@ class _Changes:
                 operation = self.operations.begin(
                     command, run, changes=False, aliases={str(sent.path): run}
                 )
-                operation.wait(_MOST_WAIT)  # the file is removed then
-                if operation.ended is None:
-                    operation.cancel()
-                    operation.wait(_MOST_WAIT)
+                _wait_or_cancel(operation)  # the file is removed then
                 return operation, not there
             path = self.files.path(run)
             command = ["apply", str(path), "--json"] if there else ["up", str(path), "-d", *words]
+            previous: list[bytes | None] = []
+
+            def place() -> None:
+                previous.append(path.read_bytes() if path.exists() else None)
+                sent.path.replace(path)
+
+            def restore(ended: Operation) -> None:
+                """A file that could not be applied must not be that of the next restart."""
+                if ended.code:
+                    self.files.restore(run, previous[0])
+
             operation = self.operations.begin(
-                command,
-                run,
-                changes=True,
-                aliases={str(path): run},
-                first=lambda: _move(sent, path),
+                command, run, changes=True, aliases={str(path): run}, first=place, then=restore
             )
         return operation, not there
 
@@ -159,7 +163,9 @@ class _Changes:
         for version, reason in wanted:
             if version != found and version != "*" * bool(found):
                 now = f"its resourceVersion is {found}" if found else "there is no such run"
-                raise ApiError(reason, f"the run has changed since: {now}; look at it again")
+                raise ApiError(
+                    reason, f"the run has changed: {now}; read it again, and repeat the request"
+                )
 
     def begin(self, run: str, words: Sequence[str], *, changes: bool = True) -> Operation:
         """Begins a command on a run. ApiError: there is none."""
@@ -172,20 +178,25 @@ class _Changes:
         if not is_name(run) or run_directory(run).read() is None:
             raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{run}`")
 
+        of_then = self.files.identity(run)
+
         def forget(operation: Operation) -> None:
-            if operation.code == 0:
+            if operation.code == 0 and self.files.identity(run) == of_then:
                 self.files.remove(run)
 
         return self.operations.begin(["down", run], run, changes=True, then=forget)
 
 
-def _move(sent: SentFile, path: Any) -> None:
-    sent.path.replace(path)
+def _wait_or_cancel(operation: Operation) -> None:
+    if not operation.wait(_MOST_WAIT):
+        operation.cancel()
+        operation.wait(_MOST_WAIT)
 
 
 def _require_settled(state: RunState | None) -> None:
     if state and state.live() and state.phase in (Phase.STARTING, Phase.STOPPING):
-        told = f"run {state.name} is {state.phase}: ask again once it is not"
+        until = "it runs" if state.phase == Phase.STARTING else "it is down"
+        told = f"run {state.name} is {state.phase}; try again when {until}"
         raise ApiError(StatusReason.CONFLICT, told)
 
 
@@ -225,7 +236,9 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         if dry_run:
             _raise_failure(operation)
             return _json(_planned(run, operation, new=new))
-        return await _answer(operation, wait, lambda: looks.run(run), 201 if new else 200)
+        return await _answer(
+            operation, wait, lambda: looks.run(run, fresh=True), 201 if new else 200
+        )
 
     @routes.delete(
         "/v1/runs/{run}", response_model=None,
@@ -243,7 +256,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
     async def restart_run(run: str, wait: float = Wait) -> Response:
         """End a run, and start it again from its chain file."""
         operation = await run_in_threadpool(changes.begin, run, ["restart", run])
-        return await _answer(operation, wait, lambda: looks.run(run))
+        return await _answer(operation, wait, lambda: looks.run(run, fresh=True))
 
     @routes.put(
         "/v1/runs/{run}/policy", response_model=None,
@@ -257,7 +270,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
             _require_known(body.controller, names.controllers(), "controller")
             words += ["--controller", body.controller]
         operation = await run_in_threadpool(changes.begin, run, words)
-        return await _answer(operation, wait, lambda: looks.run(run))
+        return await _answer(operation, wait, lambda: looks.run(run, fresh=True))
 
     @routes.post("/v1/runs/{run}/account", response_model=OperationObject, responses=pending)
     async def account(run: str, wait: float = Wait) -> Response:
@@ -266,7 +279,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         """
         words = ["account", run, "--json"]
         operation = await run_in_threadpool(lambda: changes.begin(run, words, changes=False))
-        ended = await run_in_threadpool(operation.wait, wait)
+        ended = await operation.ends(wait)
         return _json(operation.as_object(), 200 if ended else 202)
 
     @routes.post(
@@ -280,7 +293,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         operation = await run_in_threadpool(
             lambda: operations.begin(["attach", *body.words(run)], run, changes=True)
         )
-        return await _answer(operation, wait, lambda: looks.run(run))
+        return await _answer(operation, wait, lambda: looks.run(run, fresh=True))
 
     @routes.delete(
         "/v1/runs/{run}/functions/{name}", response_model=None,
@@ -300,17 +313,14 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         body = await _body(request, _TYPES)
 
         def planned() -> PlanResult:
-            run = "plan"
-            with files.sent(run, body, {}) as sent:
+            with files.sent(None, body, {}) as sent:
                 operation = operations.begin(
-                    ["config", str(sent.path), "--json"],
-                    "",
-                    changes=False,
+                    ["config", str(sent.path), "--json"], "", changes=False,
                     aliases={str(sent.path): "file"},
-                )
-                operation.wait(_MOST_WAIT)
+                )  # fmt: skip
+                _wait_or_cancel(operation)
             _raise_failure(operation)
-            return _planned(run, operation, new=True)
+            return _planned(sent.name, operation, new=True)
 
         return _json(await run_in_threadpool(planned))
 
@@ -320,7 +330,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         operation = await run_in_threadpool(
             lambda: operations.begin(["doctor", "--json"], "", changes=False)
         )
-        ended = await run_in_threadpool(operation.wait, wait)
+        ended = await operation.ends(wait)
         return _json(operation.as_object(), 200 if ended else 202)
 
     @routes.delete("/v1/operations/{name}", response_model=OperationObject)
@@ -328,9 +338,9 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         """Cancel an operation, as Ctrl-C does: a start is undone. A change that `apply` has begun
         goes on.
         """
-        operation = operations.get(name)
-        operation.cancel()
-        ended = await run_in_threadpool(operation.wait, wait)
+        operation = await run_in_threadpool(operations.get, name)
+        await run_in_threadpool(operation.cancel)
+        ended = await operation.ends(wait)
         return _json(operation.as_object(), 200 if ended else 202)
 
     return routes
@@ -359,7 +369,7 @@ async def _answer(
     operation: Operation, wait: float, found: Callable[[], RestPart], code: int = 200
 ) -> Response:
     """What came of it; the operation, if it is not ended yet."""
-    if not await run_in_threadpool(operation.wait, wait):
+    if not await operation.ends(wait):
         headers = {"Location": f"/v1/operations/{operation.name}"}
         return _json(operation.as_object(), 202, headers)
     _raise_failure(operation)
@@ -367,11 +377,23 @@ async def _answer(
 
 
 def _raise_failure(operation: Operation) -> None:
+    if operation.code is None:
+        told = f"`unis {operation.verb}` takes too long; try again"
+        raise ApiError(StatusReason.UNAVAILABLE, told)
     if operation.code:
-        said = operation.lines() or [f"`unis {operation.verb}` ended with code {operation.code}"]
+        said = operation.lines() or _refused(operation.result)
+        said = said or [f"`unis {operation.verb}` ended with code {operation.code}"]
         if operation.phase is OperationPhase.CANCELLED:
             raise ApiError(StatusReason.CONFLICT, "the operation was cancelled", said)
         raise ApiError(reason_of_exit(operation.code), said[-1], said)
+
+
+def _refused(result: Any) -> list[str]:
+    """Why a change cannot be made, as `unis apply --dry-run --json` prints it."""
+    try:
+        return [str(sentence) for sentence in result["difference"]["refused"]]
+    except (KeyError, TypeError):
+        return []
 
 
 def _planned(run: str, operation: Operation, *, new: bool) -> PlanResult:

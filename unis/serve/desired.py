@@ -6,17 +6,18 @@ import contextlib
 import json
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unis.chain.document import read_document
+from unis.chain.document import digest_of, document_of, read_document
 from unis.chain.load import load
 from unis.chain.problem import ChainFileError
-from unis.runtime.directory import base_directory
-from unis.runtime.files import own_directory
+from unis.runtime.directory import base_directory, run_directory
+from unis.runtime.files import own_directory, write_atomically
 from unis.runtime.state import RunState, is_name
 from unis.serve.operations import environment
 from unis.serve.problems import API_VERSION, ApiError, StatusReason
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 20  # bytes, as of any chain file
 _HALF_LETTER = re.compile(rb"\\u[dD][89abAB]")
+_LONGEST_NAME = 200  # letters; a file is called so
 _OLD_SECONDS = 3600.0  # no request takes so long
 _MOST_KNOWN = 64  # files of which the content is kept in memory
 
@@ -33,9 +35,9 @@ _MOST_KNOWN = 64  # files of which the content is kept in memory
 class SentFile:
     """A chain file that was sent, and may become that of the run."""
 
-    def __init__(self, path: Path, text: str, resource_version: str | None) -> None:
+    def __init__(self, path: Path, name: str, resource_version: str | None) -> None:
         self.path = path
-        self.text = text
+        self.name = name  # of the run
         self.resource_version = resource_version  # that the client has seen; None: it does not say
 
 
@@ -44,7 +46,7 @@ class DesiredFiles:
 
     def __init__(self) -> None:
         self.folder = base_directory() / "desired"
-        self._known: dict[tuple[str, int, int, str], tuple[dict[str, Any] | None, str]] = {}
+        self._known: dict[tuple[str, str, str], tuple[dict[str, Any] | None, str]] = {}
 
     def make(self) -> None:
         """LaunchError: it is not ours alone."""
@@ -59,33 +61,55 @@ class DesiredFiles:
         """Of the run's file, whether it is there or not."""
         return self.folder / f"{run}.yaml"
 
+    def restore(self, run: str, content: bytes | None) -> None:
+        """Puts the file of before back; None: there was none, and it stays only if a run has it."""
+        path = self.path(run)
+        state = run_directory(run).read()
+        if content is not None:
+            write_atomically(path, content.decode(errors="surrogateescape"))
+        elif state is None or Path(state.chain_file) != path:
+            path.unlink(missing_ok=True)
+
+    def identity(self, run: str) -> tuple[int, int] | None:
+        """Another one for another file of the same name; None: there is none."""
+        try:
+            status = self.path(run).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
     def remove(self, run: str) -> None:
         """Nothing where there is none."""
         self.path(run).unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def sent(self, run: str, body: bytes, variables: Mapping[str, str]) -> Iterator[SentFile]:
+    def sent(
+        self, run: str | None, body: bytes, variables: Mapping[str, str]
+    ) -> Iterator[SentFile]:
         """A file with what was sent: a chain file, or an object of kind Run. It is removed at the
-        end unless it was moved to `path`. ApiError: it is no valid chain file of that name.
+        end unless it was moved to `path`. ApiError: it is no valid chain file of the name `run`,
+        or of any where that is None.
 
         `variables`: those that the run has, for `${…}`.
         """
-        if not is_name(run):
-            told = f"`{run}` is no name of a run: letters, digits, dots, dashes, underscores"
+        if run is not None and not (is_name(run) and len(run) <= _LONGEST_NAME):
+            told = f"invalid run name `{run}`: begin with a letter or digit; then letters, digits, "
+            told += "dots, dashes and underscores"
             raise ApiError(StatusReason.INVALID, told)
-        handle, name = tempfile.mkstemp(suffix=".yaml", prefix=f".{run}.", dir=self.folder)
+        called = run or "file"
+        handle, name = tempfile.mkstemp(suffix=".yaml", prefix=f".{called}.", dir=self.folder)
         path = Path(name)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(_with_whole_letters(body))
-            with _explained(path, run):
+            with _explained(path, called):
                 text, version = _chain_file(path, run)
                 path.write_text(text)
                 loaded = load(path, None, {**variables, **environment()})
-            if loaded.file.name != run:
+            if run is not None and loaded.file.name != run:
                 told = f"the file names the run `{loaded.file.name}`, and the path `{run}`"
                 raise ApiError(StatusReason.INVALID, f"{told}: write the same name")
-            yield SentFile(path, text, version)
+            yield SentFile(path, loaded.file.name, version)
         finally:
             path.unlink(missing_ok=True)
 
@@ -94,16 +118,35 @@ class DesiredFiles:
         cannot be read.
         """
         path = Path(state.chain_file)
-        try:
-            status = path.stat()
-        except OSError:
+        text = _text_of(path, state.digest)
+        if text is None:
             return None, ""
-        key = (str(path), status.st_mtime_ns, status.st_size, json.dumps(state.variables))
-        if key not in self._known:
-            while len(self._known) >= _MOST_KNOWN:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[key] = _plain(path, state.variables)
-        return self._known[key]
+        key = (str(path), text, json.dumps(state.variables))
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = _plain(path, text, state.variables)
+        return found
+
+
+def _text_of(path: Path, digest: str) -> str | None:
+    """Of a chain file; None where it cannot be read, or where somebody else than root has put
+    another text there: what the server reads as root all may see who may look.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(handle, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            return None
+        try:
+            text = stream.read(LARGEST).decode()
+        except (OSError, UnicodeDecodeError):
+            return None
+    return text if status.st_uid == 0 or digest_of(text) == digest else None
 
 
 def _with_whole_letters(body: bytes) -> bytes:
@@ -116,17 +159,19 @@ def _with_whole_letters(body: bytes) -> bytes:
         return body
 
 
-def _plain(path: Path, variables: Mapping[str, str]) -> tuple[dict[str, Any] | None, str]:
+def _plain(
+    path: Path, text: str, variables: Mapping[str, str]
+) -> tuple[dict[str, Any] | None, str]:
     try:
-        document = read_document(path, {**environment(), **variables})
-    except ChainFileError:
+        document = document_of(path, text, {**environment(), **variables})
+        if not isinstance(document.data, dict):
+            return None, ""
+        return json.loads(json.dumps(document.data, default=str)), document.digest
+    except (ChainFileError, ValueError, TypeError):
         return None, ""
-    if not isinstance(document.data, dict):
-        return None, ""
-    return json.loads(json.dumps(document.data, default=str)), document.digest
 
 
-def _chain_file(path: Path, run: str) -> tuple[str, str | None]:
+def _chain_file(path: Path, run: str | None) -> tuple[str, str | None]:
     """The text of the chain file that was sent in one of two forms, and a version that the client
     has seen. ChainFileError.
     """
@@ -139,10 +184,11 @@ def _chain_file(path: Path, run: str) -> tuple[str, str | None]:
     if not isinstance(spec, dict) or not isinstance(metadata, dict):
         told = "an object of kind Run has `metadata` and, in `spec`, the chain file"
         raise ApiError(StatusReason.INVALID, told)
-    if (named := metadata.get("name", run)) != run:
+    named = metadata.get("name", run)
+    if run is not None and named != run:
         told = f"metadata.name is `{named}`, and the path names `{run}`: write the same name"
         raise ApiError(StatusReason.INVALID, told)
-    chain = {"apiVersion": data.get("apiVersion", API_VERSION), "name": run, **spec}
+    chain = {"apiVersion": data.get("apiVersion", API_VERSION), "name": named, **spec}
     version = metadata.get("resourceVersion")
     if version is not None and not isinstance(version, str):
         told = "metadata.resourceVersion is the text that the server gave"
@@ -188,6 +234,6 @@ def _explained(path: Path, run: str) -> Iterator[None]:
         causes = str(error).replace(str(path), run).splitlines()
         told = causes[0] if len(causes) == 1 else f"{len(causes)} faults in the chain file"
         raise ApiError(StatusReason.INVALID, told, causes) from None
-    except UnicodeDecodeError:
-        told = "the body is not UTF-8 text; send a chain file as YAML or JSON"
+    except (ValueError, TypeError):  # bytes, half letters, or keys that are no text
+        told = "the body is not UTF-8 text with keys of text; send a chain file as YAML or JSON"
         raise ApiError(StatusReason.INVALID, told) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ _LOOK_SECONDS = 1.0
 _KEPT = 1000
 _STREAM_SECONDS = 55.0  # of one answer; clients ask again, and say which event was the last
 _KEEP_ALIVE_SECONDS = 10.0
+_REMAINS_SECONDS = 10.0  # for who asks again
 _STREAMS = 16
 
 
@@ -126,6 +128,7 @@ class Broker:
         self._look = look
         self._kept: deque[EventObject] = deque(maxlen=_KEPT)
         self._next = 1
+        self._lock = threading.Lock()
         self._streams = 0
         self._changed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -150,13 +153,14 @@ class Broker:
 
     def _add(self, one: Happening) -> None:
         meta = ObjectMeta(name=one.name, run=one.run or None)
+        with self._lock:
+            number, self._next = self._next, self._next + 1
         self._kept.append(
             EventObject(
-                id=self._next, time=now_text(), type="Warning" if one.bad else "Normal",
+                id=number, time=now_text(), type="Warning" if one.bad else "Normal",
                 reason=one.reason, kind=one.kind, metadata=meta, message=one.message,
             )
         )  # fmt: skip
-        self._next += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -203,7 +207,9 @@ class Broker:
 
     async def _watch(self) -> None:
         """While somebody listens."""
-        while self._streams:
+        alone = time.monotonic()
+        while self._streams or time.monotonic() - alone < _REMAINS_SECONDS:
+            alone = time.monotonic() if self._streams else alone
             try:
                 found = await run_in_threadpool(self._look)
             except Exception:  # the notes cannot be read now: /healthz tells

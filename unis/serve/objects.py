@@ -288,7 +288,7 @@ def run_object(
 ) -> RunObject:
     """`spec`, `digest`: of the chain file as it is now; `failure`: why it could not be applied."""
     state = asked.state
-    pending = bool(digest) and bool(state.digest) and digest != state.digest
+    pending = bool(failure) or (bool(digest and state.digest) and digest != state.digest)
     generation = state.generation + pending
     stats = asked.stats
     return RunObject(

@@ -5,6 +5,8 @@ The command is a process in a session of its own. What it has begun goes on with
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import secrets
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -27,12 +30,17 @@ from unis.serve.objects import ObjectMeta, RestObject, RestPart
 from unis.serve.problems import ApiError, StatusReason
 
 _AT_ONCE = 8
+_NEW_FILE = ("up", "apply")  # what makes a run be another file
 _KEPT = 100  # that have ended
 _TAIL_BYTES = 64 << 10
 _LINES = 200  # of what a command says, the last ones
 _LONGEST = 64 << 20  # bytes of a result
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
-_COMMAND = "import os; os.sched_setaffinity(0, {cpus}); from unis.cli import main; main()"
+# SIGINT may be ignored where the server was started, as in a script's background.
+_COMMAND = (
+    "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "os.sched_setaffinity(0, {cpus}); from unis.cli import main; main()"
+)
 
 
 class OperationPhase(StrEnum):
@@ -114,7 +122,8 @@ class Operation:
     _process: subprocess.Popen[bytes] | None = None
     _last: list[str] = field(default_factory=list)
     _cancelled: bool = False
-    _done: threading.Event = field(default_factory=threading.Event)
+    _done: Future[None] = field(default_factory=Future)
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # around its end
 
     @property
     def phase(self) -> OperationPhase:
@@ -127,11 +136,19 @@ class Operation:
 
     def wait(self, seconds: float) -> bool:
         """Whether it has ended by then."""
-        return self._done.wait(seconds)
+        with contextlib.suppress(TimeoutError):
+            self._done.result(seconds)
+        return self._done.done()
+
+    async def ends(self, seconds: float) -> bool:
+        """The same, and no thread waits."""
+        await asyncio.wait({asyncio.wrap_future(self._done)}, timeout=seconds)
+        return self._done.done()
 
     def lines(self) -> list[str]:
         """What it has said so far."""
-        return self._last if self.ended is not None else self._named(_lines(self._said))
+        with self._lock:
+            return self._last if self.ended is not None else self._named(_lines(self._said))
 
     def _named(self, lines: list[str]) -> list[str]:
         """With names that the client knows in the place of our files."""
@@ -139,9 +156,10 @@ class Operation:
             lines = [line.replace(ours, theirs) for line in lines]
         return lines
 
-    def failure(self) -> str:
-        """What it said, where it failed."""
-        return "" if self.code in (0, None) else "\n".join(self.lines())
+    @property
+    def last(self) -> list[str]:
+        """What it said at last; empty while it runs."""
+        return self._last
 
     def as_object(self) -> OperationObject:
         """For a client."""
@@ -156,7 +174,7 @@ class Operation:
 
     def cancel(self) -> None:
         """As Ctrl-C does. What has been applied stays; a start is undone."""
-        if self._process and self.ended is None:
+        if self._process and self.ended is None and not self._cancelled:
             self._cancelled = True
             self._process.send_signal(signal.SIGINT)
 
@@ -170,19 +188,26 @@ class Operation:
             start_new_session=True,
         )  # fmt: skip
 
-    def follow(self, ended: Callable[[], None]) -> None:
-        """Waits for its end, and notes what came of it."""
+    def follow(self, settle: Callable[[], None], tell: Callable[[], None]) -> None:
+        """Waits for its end, and notes what came of it. Calls `settle` before it counts as ended,
+        and `tell` then.
+        """
         code = self._process.wait() if self._process else EXIT_FAILED
-        self.code = 128 - code if code < 0 else code
-        if self.code == 0:
-            self._cancelled = False  # it was done already
-        self.result = _result(self._printed)
-        self._last = self._named(_lines(self._said))
-        self.ended = now_text()
-        self._printed.close()
-        self._said.close()
-        ended()
-        self._done.set()
+        try:
+            with self._lock:
+                self.code = 128 - code if code < 0 else code
+                if self.code == 0:
+                    self._cancelled = False  # it was done already
+                self.result = _result(self._printed)
+                self._last = self._named(_lines(self._said))
+            settle()
+        finally:
+            with self._lock:
+                self.ended = now_text()
+                self._printed.close()
+                self._said.close()
+            self._done.set_result(None)
+        tell()
 
 
 def _content(file: IO[bytes], most: int) -> str:
@@ -251,29 +276,31 @@ class Operations:
             try:
                 first()
                 operation.start(words, self._cpus)
-            except OSError as error:
-                told = f"cannot start `unis {operation.verb}`: {error.strerror}"
+            except (OSError, ValueError) as error:  # ValueError: a NUL in a word
+                why = error.strerror if isinstance(error, OSError) else error
+                told = f"cannot start `unis {operation.verb}`: {why}"
                 raise ApiError(StatusReason.INTERNAL_ERROR, told) from None
             self._known[operation.name] = operation
-        self._told(operation)
+        ends = lambda: self._settle(operation, then), lambda: self._told(operation)
         thread = threading.Thread(
-            target=operation.follow, args=(lambda: self._ended(operation, then),),
-            name=f"operation {operation.name}", daemon=True,
-        )  # fmt: skip
+            target=operation.follow, args=ends, name=f"operation {operation.name}", daemon=True
+        )
+        self._told(operation)
         thread.start()
         return operation
 
-    def _ended(self, operation: Operation, then: Callable[[Operation], None]) -> None:
+    def _settle(self, operation: Operation, then: Callable[[Operation], None]) -> None:
         then(operation)
         with self._lock:
-            if operation.changes:
+            if operation.verb in _NEW_FILE or operation.verb == "down":
                 self._failures.pop(operation.run, None)
-                if failure := operation.failure():
-                    self._failures[operation.run] = failure
+            if operation.verb in _NEW_FILE and operation.changes and operation.code:
+                self._failures[operation.run] = "\n".join(operation.last)
+                while len(self._failures) > _KEPT:
+                    self._failures.pop(next(iter(self._failures)))
             ended = [name for name, one in self._known.items() if one.ended is not None]
-            for name in ended[:-_KEPT]:
+            for name in ended[: max(0, len(ended) + 1 - _KEPT)]:  # with this one
                 del self._known[name]
-        self._told(operation)
 
     def failure(self, run: str) -> str:
         """Why the last change of a run failed; empty: it did not."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from unis.serve.scraper import Scraper
 
 _MOST_LINES = 10_000
+_TRACE_PAUSE = 1.0  # seconds between two traces
 _TAIL_BYTES = 4 << 20
 
 
@@ -46,26 +49,30 @@ class Looks:
         self._files = files
         self._operations = operations
         self._transitions = Transitions()
+        self._lock = threading.Lock()
 
-    def asked(self) -> list[AskedRun]:
-        """Every run."""
-        return [scraped.asked for scraped in self._scraper.scrape().runs]
+    def asked(self, *, fresh: bool = False) -> list[AskedRun]:
+        """Every run; `fresh`: asked from now on, not a moment ago."""
+        since = time.monotonic() if fresh else 0.0
+        return [scraped.asked for scraped in self._scraper.scrape(since).runs]
 
     def stamped(self, objects: Iterable[RestObject]) -> list[Any]:
         """With the times at which their conditions changed."""
         found = [*objects]
-        self._transitions.stamp(found, now_text())
+        with self._lock:
+            self._transitions.stamp(found, now_text())
         return found
 
     def runs(self) -> list[RunObject]:
         """All of them."""
         asked = self.asked()
-        self._transitions.forget(one.state.run_id for one in asked)
+        with self._lock:
+            self._transitions.forget(one.state.run_id for one in asked)
         return self.stamped(map(self._run, asked))
 
-    def run(self, name: str) -> RunObject:
+    def run(self, name: str, *, fresh: bool = False) -> RunObject:
         """ApiError: there is none."""
-        asked = next((one for one in self.asked() if one.state.name == name), None)
+        asked = next((one for one in self.asked(fresh=fresh) if one.state.name == name), None)
         if asked is None:
             raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{name}`")
         found = self._run(asked)
@@ -87,6 +94,7 @@ class Looks:
 def reading_routes(looks: Looks, operations: Operations, broker: Broker) -> APIRouter:
     """The paths."""
     routes = APIRouter()
+    tracing = threading.Lock()
 
     @routes.get("/v1")
     def resources() -> dict[str, Any]:
@@ -130,7 +138,7 @@ def reading_routes(looks: Looks, operations: Operations, broker: Broker) -> APIR
         run: str, seconds: float = Query(0.02, ge=0.001, le=1, description="Length.")
     ) -> dict[str, Any]:
         """Which function ran when, in Chrome's trace format, as `unis trace`."""
-        return _trace(run, seconds)
+        return _trace(run, seconds, tracing)
 
     @routes.get("/v1/operations", response_model=OperationList)
     def list_operations() -> OperationList:
@@ -138,13 +146,13 @@ def reading_routes(looks: Looks, operations: Operations, broker: Broker) -> APIR
         return OperationList(items=[one.as_object() for one in operations.all()])
 
     @routes.get("/v1/operations/{name}", response_model=OperationObject)
-    def read_operation(
+    async def read_operation(
         name: str,
         wait_seconds: float = Query(0, alias="waitSeconds", ge=0, le=30),
     ) -> OperationObject:
         """One of them; with `waitSeconds` once it has ended, but no later than then."""
         operation = operations.get(name)
-        operation.wait(wait_seconds)
+        await operation.ends(wait_seconds)
         return operation.as_object()
 
     @routes.get(
@@ -158,7 +166,9 @@ def reading_routes(looks: Looks, operations: Operations, broker: Broker) -> APIR
     ) -> StreamingResponse:
         """What happens, as server-sent events. An answer ends after 55 s: ask again."""
         if broker.full:
-            raise ApiError(StatusReason.TOO_MANY_REQUESTS, "too many listen already")
+            raise ApiError(
+                StatusReason.TOO_MANY_REQUESTS, "16 clients read events already; try again later"
+            )
         if last_event_id.isascii() and last_event_id.isdecimal():
             after = int(last_event_id[:18])
         return StreamingResponse(
@@ -203,15 +213,23 @@ def _add_parts(
         return found[0]
 
 
-def _trace(run: str, seconds: float) -> dict[str, Any]:
+def _trace(run: str, seconds: float, busy: threading.Lock) -> dict[str, Any]:
+    """One at a time, since the engine refuses changes meanwhile; what came before is left out."""
     from unis.report.trace import trace_text
 
     directory = run_directory(run)
     state = directory.read() if is_name(run) else None
     if state is None or not has_engine(state):
         raise ApiError(StatusReason.NOT_FOUND, f"no run `{run}` is up")
-    with EngineClient(directory.socket) as client:
-        found: dict[str, Any] = json.loads(trace_text(client.trace(seconds)))
+    if not busy.acquire(blocking=False):
+        raise ApiError(StatusReason.TOO_MANY_REQUESTS, "another trace is under way; try again")
+    try:
+        with EngineClient(directory.socket) as client:
+            found: dict[str, Any] = json.loads(trace_text(client.trace(seconds)))
+    finally:
+        # Whoever asks again and again leaves room for changes.
+        threading.Timer(_TRACE_PAUSE, busy.release).start()
+    found["traceEvents"] = [one for one in found["traceEvents"] if one.get("ts", 0) >= 0]
     return found
 
 

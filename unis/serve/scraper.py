@@ -40,13 +40,19 @@ class Scraper:
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _last: Scrape = field(default_factory=Scrape)
+    _begun: float = 0.0  # when the last one began
     _until: float = 0.0  # so long the last one is fresh, monotonic seconds
 
-    def scrape(self) -> Scrape:
-        """Each engine has ANSWER_SECONDS. NotAllowedError: the runs are not ours to look at."""
+    def scrape(self, since: float = 0.0) -> Scrape:
+        """Each engine has ANSWER_SECONDS. NotAllowedError: the runs are not ours to look at.
+
+        `since` (monotonic): what was asked before that is not told.
+        """
         with self._lock:
-            if time.monotonic() < self._until:
+            begun = time.monotonic()
+            if begun < self._until and since <= self._begun:
                 return self._last
+            self._begun = begun
             found = all_runs()
             for gone in {*self._clients} - {state.run_id for _, state in found}:
                 self._clients.pop(gone).close()

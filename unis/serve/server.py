@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-CONNECTIONS = 32  # at the same time over the Unix socket, and as many over TCP
+CONNECTIONS = 32  # at the same time over the Unix socket, over TCP, and over TLS
 _CONNECTION_SECONDS = 60.0  # of one; Prometheus connects again
 _ENDING_SECONDS = 35.0  # for an answer that is under way then: a client may wait 30 s for a change
 _BEAT_SECONDS = 1.0
@@ -39,6 +39,7 @@ class BoundedProtocol(H11Protocol):
     """HTTP/1.1 of clients that may be slow, or many."""
 
     _timers: Sequence[asyncio.TimerHandle] = ()
+    on_lost: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """One too many is closed at once."""
@@ -46,7 +47,9 @@ class BoundedProtocol(H11Protocol):
         connected: socket.socket = transport.get_extra_info("socket")
         self.app_state = {**self.app_state, "peer": peer_of(connected)}
         own = [other for other in self.connections if isinstance(other, BoundedProtocol)]
-        if sum(bool(it.client) == bool(self.client) for it in own) > CONNECTIONS:
+        if sum((bool(it.client), it.scheme) == (bool(self.client), self.scheme) for it in own) > (
+            CONNECTIONS
+        ):
             transport.abort()
             return
         self._timers = (
@@ -59,6 +62,8 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
         for timer in self._timers:
             timer.cancel()
+        if self.on_lost:
+            self.on_lost()
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ def serve(listening: Listening, access: Access, ready: Callable[[], None]) -> No
     heart = _Heart(cpus, ready)
     config = uvicorn.Config(
         application(scraper, access, cpus), http=BoundedProtocol, ws="none", lifespan="off",
+        proxy_headers=False,  # what a client says of itself counts for nothing
+
         loop="asyncio", log_config=None, access_log=False, server_header=False,
         h11_max_incomplete_event_size=_HEAD_BYTES, timeout_graceful_shutdown=2,
         callback_notify=heart.beat, timeout_notify=0,
@@ -109,12 +116,29 @@ class _QuietServer(uvicorn.Server):
         if not self._listening.secure:
             return
 
+        loop = asyncio.get_running_loop()
+        accepted: set[BoundedProtocol] = set()
+
         def protocol() -> asyncio.Protocol:
-            return BoundedProtocol(
+            """Called before the handshake: who only connects must not use up the descriptors."""
+            if len(accepted) >= 2 * CONNECTIONS:
+                raise ConnectionRefusedError  # asyncio closes the connection
+            made = BoundedProtocol(
                 config=self.config, server_state=self.server_state, app_state=self.lifespan.state
             )
 
-        loop = asyncio.get_running_loop()
+            def leave() -> None:
+                accepted.discard(made)
+
+            def look() -> None:
+                if made not in self.server_state.connections:  # its handshake failed
+                    leave()
+
+            accepted.add(made)
+            made.on_lost = leave
+            loop.call_later(_HANDSHAKE_SECONDS + 1, look)
+            return made
+
         secure = await loop.create_server(
             protocol, sock=self._listening.secure, ssl=self._listening.tls,
             ssl_handshake_timeout=_HANDSHAKE_SECONDS,
