@@ -50,8 +50,8 @@ def serve(
     operators: Annotated[
         str | None,
         typer.Option(
-            help="Group that may also change runs. Its members can run any program as root, because "
-            "a chain file names programs."
+            help="Group that may also change runs. Its members can run any program as root, "
+            "because a chain file names programs."
         ),
     ] = None,
     read_only: Annotated[
@@ -61,8 +61,8 @@ def serve(
         str | None,
         typer.Option(
             metavar="ADDRESS:PORT", callback=_loopback,
-            help="Also serve `/metrics` and `/healthz` over TCP, on a loopback address, to all users "
-            "of this machine. Example: 127.0.0.1:9464.",
+            help="Also serve `/metrics` and `/healthz` over TCP, on a loopback address, to all "
+            "users of this machine. Example: 127.0.0.1:9464.",
         ),
     ] = None,
     listen: Annotated[
