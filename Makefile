@@ -235,7 +235,8 @@ test-deb: deb
 	@tools/deb_check $(BUILD)/deb/debian $(BUILD)/unis_*.deb
 
 # What the package is made of.
-PACKAGED = docs engine examples functions models packaging/deb ports proto pyproject.toml requirements.lock tools/deb unis
+PACKAGED = LICENSE Makefile README.md docs engine examples functions hatch_build.py meson.build models \
+  packaging/deb ports proto pyproject.toml requirements.lock tools/cli_pages.py tools/deb tools/man_pages.py unis
 # newest_deb: the package that is there, unless something of it has changed since.
 newest_deb = $$(deb=$$(ls -t $(BUILD)/unis_*.deb 2>/dev/null | head -1); [ -z "$$deb" ] || \
   [ -n "$$(find $(PACKAGED) -path unis/v1 -prune -o -type f -not -name '*.pyc' -newer "$$deb" -print -quit)" ] || echo "$$deb")

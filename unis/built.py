@@ -33,7 +33,7 @@ def build_directory() -> Path:
         return clone() / "build"
     prefix = Path(sys.prefix).parent.parent  # `make install` puts Python into `lib/unis` below it
     trees = [each / "libexec" / "unis" for each in (prefix, Path("/usr/local"), Path("/usr"))]
-    return next((tree for tree in trees if tree.is_dir()), trees[0])
+    return next((tree for tree in trees if tree.is_dir()), trees[1])
 
 
 def examples_directory() -> Path:

@@ -86,6 +86,7 @@ def told(chains: int, length: int) -> Callable[[], pb.Stats]:
             latency.value_ns.extend([100_000, 2_000_000])
             latency.count.extend([90, 10])
             passed = pb.ChainStats(name=name, offered=packets, delivered=packets * 9 // 10)
+            passed.functions.extend(f"f{chain}-{at}" for at in range(length))
             passed.latency.CopyFrom(latency)
             stats.chains.append(passed)
             links = [pb.LinkStats(name=f"{name}.{at}", packets=1000 * at % 4096, capacity=4096)
@@ -192,9 +193,9 @@ def test_each_state_has_a_pattern_of_its_own(chromium: Browser, two_runs: str) -
     shown(tab)
     fills = tab.run("""[...document.querySelectorAll('#legend rect.state')].map(
         (one) => getComputedStyle(one).fill)""")
-    assert len(fills) == len({*fills}) == 6
+    assert len(fills) == len({*fills}) == 7
     patterns = [fill for fill in fills if fill.startswith("url(")]
-    assert len(patterns) == 4, "beside busy, which is full, and the rest, which is empty"
+    assert len(patterns) == 5, "beside busy, which is full, and the rest, which is empty"
 
 
 @pytest.mark.usefixtures("below")
@@ -271,7 +272,7 @@ def test_all_of_it_by_the_keyboard(chromium: Browser, two_runs: str) -> None:
     assert focused(tab) == "timeline-heading"
     tab.press("7")
     tab.run("document.getElementById('file').focus()")
-    tab.type("j")
+    tab.press("j")
     assert tab.run("location.hash") == "#run=a", "a letter in a text is a letter"
 
 

@@ -234,6 +234,12 @@ def test_a_match_that_a_chain_cannot_have_is_not_left_out(
     assert what in told
 
 
+def test_a_match_of_another_kind_is_not_left_out(tmp_path: Path) -> None:
+    attributes = [{"id": "m", "ip-proto": 6, "vlan-id": 7}]
+    told = refused(tmp_path, wrapped(nsd(position(*TWO, match_attributes=attributes))))
+    assert ".match-attributes[0]: has `vlan-id`, which is no match that a chain can have" in told
+
+
 def test_a_chain_chooses_its_packets_once(tmp_path: Path) -> None:
     attributes = [{"id": "m", "ip-proto": 6}]
     there = [
@@ -453,7 +459,8 @@ def test_an_unknown_part_is_told_wherever_it_stands(data: st.DataObject) -> None
     documents = [read_as_written(file) for file in EDGE]
     which = data.draw(st.integers(0, len(documents) - 1))
     tree = documents[which].data
-    where = data.draw(st.sampled_from(list(mappings_of(tree))))
+    places = [place for place in mappings_of(tree) if "match-attributes" not in place]
+    where = data.draw(st.sampled_from(places))
     at(tree, where)["vendor:unheard-of"] = data.draw(st.sampled_from(["x", {"y": [1]}, [], 5]))
     found = imported(documents, Wishes(StatedPrograms({"fw": ["firewall"]})))
     added = (*where, "vendor:unheard-of")

@@ -33,8 +33,8 @@ def some_stats(run: str = "a") -> pb.Stats:
     link = pb.LinkStats(name="edge.0", packets=8, capacity=16)
     return pb.Stats(
         run=run,
-        chains=[pb.ChainStats(name="edge", offered=120, delivered=100, latency=latency,
-                              dropped_ingress_full=20)],
+        chains=[pb.ChainStats(name="edge", functions=["fw", "nat"], offered=120, delivered=100,
+                              latency=latency, dropped_ingress_full=20)],
         functions=[
             pb.FunctionStats(name="fw", cpu=1, pid=7, switched_in=5, time=pb.FunctionTime(
                 busy_ns=10, spinning_ns=20, run_delay_ns=30, blocked_ns=40),
@@ -86,7 +86,7 @@ def test_a_run_and_its_parts(tmp_path: Path) -> None:
     assert items["chains"]["status"]["latency"] == {
         "packets": 100, "p50": 1e-4, "p95": 2e-3, "p99": 2e-3,
     }  # fmt: skip
-    assert items["chains"]["spec"] == {"functions": ["fw"], "edges": [], "p95Seconds": 1e-3}
+    assert items["chains"]["spec"] == {"functions": ["fw", "nat"], "edges": [], "p95Seconds": 1e-3}
     assert items["functions"]["status"]["restarts"] == 2
     assert items["links"]["metadata"]["name"] == "edge.0"
     assert items["cores"]["status"]["functions"] == ["fw"]

@@ -10,6 +10,7 @@ from unis.etsi.tree import DataNode
 _ADDRESSES = {"source-ip-address": "src", "destination-ip-address": "dst"}
 _PORTS = {"source-port": "src_port", "destination-port": "dst_port"}
 _PROTOCOL = "ip-proto"
+_KNOWN = ("id", "constituent-base-element-id", "constituent-cpd-id")
 _LARGEST_PORT, _LARGEST_PROTOCOL = 65535, 255
 _NAMES = {number: name for name, number in PROTOCOLS.items()}
 
@@ -38,6 +39,12 @@ def match_of(attributes: DataNode) -> dict[str, Any]:
         node.mark()
         number = _number(node, _LARGEST_PROTOCOL, "a number of an IP protocol", "write its number")
         match["protocol"] = _NAMES.get(number, number)
+    for key in attributes.value:
+        if key.rpartition(":")[2] not in (*_KNOWN, *_ADDRESSES, *_PORTS, _PROTOCOL):
+            raise attributes.error(
+                f"has `{key}`, which is no match that a chain can have; without it other packets "
+                "would pass: take it out"
+            )
     return match
 
 

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from unis.chain.model import ChainFile
 from unis.engine import names
+from unis.errors import EXIT_BAD_INPUT
 from unis.runtime.directory import run_directory
 from unis.runtime.state import Phase, RunState, is_name
 from unis.serve.desired import LARGEST, SentFile
@@ -145,7 +146,9 @@ class _Changes:
 
             def restore(ended: Operation) -> None:
                 """A file that could not be applied must not be that of the next restart."""
-                if ended.code:
+                # Who was interrupted amid a change has left it to the launcher, which goes on.
+                goes_on = there and ended.code is not None and ended.code > EXIT_BAD_INPUT
+                if ended.code and previous and not goes_on:
                     self.files.restore(run, previous[0])
 
             operation = self.operations.begin(

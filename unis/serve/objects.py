@@ -367,7 +367,7 @@ def chain_objects(asked: AskedRun) -> Iterator[ChainObject]:
         yield ChainObject(
             metadata=_meta(asked, chain.name),
             spec=ChainObjectSpec(
-                functions=_functions_of(stats, chain.name),
+                functions=list(chain.functions),
                 edges=[
                     {"from": getattr(edge, "from"), "to": edge.to, "port": str(edge.port)}
                     for edge in chain.edges
@@ -380,15 +380,6 @@ def chain_objects(asked: AskedRun) -> Iterator[ChainObject]:
                 latency=_latency(chain) if chain.HasField("latency") else None,
             ),
         )
-
-
-def _functions_of(stats: pb.Stats, chain: str) -> list[str]:
-    """In the order of the statistics, which is that of the file."""
-    return [
-        function.name
-        for function in stats.functions
-        if any(path.chain == chain for path in function.paths)
-    ]
 
 
 def _latency(chain: pb.ChainStats) -> ChainLatency:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import secrets
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -25,13 +27,14 @@ from typing import IO, Any, Literal
 
 from pydantic import Field
 
-from unis.errors import EXIT_FAILED
+from unis.errors import EXIT_FAILED, UnisError
 from unis.serve.objects import ObjectMeta, RestObject, RestPart
 from unis.serve.problems import ApiError, StatusReason
 
 _AT_ONCE = 8
 _NEW_FILE = ("up", "apply")  # what makes a run be another file
 _KEPT = 100  # that have ended
+_AGAIN_SECONDS = 2.0
 _TAIL_BYTES = 64 << 10
 _LINES = 200  # of what a command says, the last ones
 _LONGEST = 64 << 20  # bytes of a result
@@ -122,6 +125,7 @@ class Operation:
     _process: subprocess.Popen[bytes] | None = None
     _last: list[str] = field(default_factory=list)
     _cancelled: bool = False
+    _asked: float = -math.inf  # when it was cancelled last
     _done: Future[None] = field(default_factory=Future)
     _lock: threading.Lock = field(default_factory=threading.Lock)  # around its end
 
@@ -174,8 +178,10 @@ class Operation:
 
     def cancel(self) -> None:
         """As Ctrl-C does. What has been applied stays; a start is undone."""
-        if self._process and self.ended is None and not self._cancelled:
-            self._cancelled = True
+        now = time.monotonic()
+        # A second one makes it hurry; one who asks again at once has not waited for an answer.
+        if self._process and self.ended is None and now - self._asked > _AGAIN_SECONDS:
+            self._cancelled, self._asked = True, now
             self._process.send_signal(signal.SIGINT)
 
     def start(self, words: Sequence[str], cpus: Iterable[int]) -> None:
@@ -277,6 +283,8 @@ class Operations:
                 first()
                 operation.start(words, self._cpus)
             except (OSError, ValueError) as error:  # ValueError: a NUL in a word
+                operation.code = EXIT_FAILED
+                then(operation)
                 why = error.strerror if isinstance(error, OSError) else error
                 told = f"cannot start `unis {operation.verb}`: {why}"
                 raise ApiError(StatusReason.INTERNAL_ERROR, told) from None
@@ -290,11 +298,14 @@ class Operations:
         return operation
 
     def _settle(self, operation: Operation, then: Callable[[Operation], None]) -> None:
-        then(operation)
+        try:
+            then(operation)
+        except (OSError, UnisError) as error:
+            operation.last.append(f"the chain file of before could not be put back: {error}")
         with self._lock:
-            if operation.verb in _NEW_FILE or operation.verb == "down":
+            if operation.changes and operation.verb in (*_NEW_FILE, "down"):
                 self._failures.pop(operation.run, None)
-            if operation.verb in _NEW_FILE and operation.changes and operation.code:
+            if operation.changes and operation.verb in _NEW_FILE and operation.code:
                 self._failures[operation.run] = "\n".join(operation.last)
                 while len(self._failures) > _KEPT:
                     self._failures.pop(next(iter(self._failures)))

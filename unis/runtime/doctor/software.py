@@ -36,7 +36,7 @@ def _version_of_library() -> str:
     """
     for library in sorted(_LIBRARIES.glob("*/librte_eal.so.*")):
         done = subprocess.run(
-            [sys.executable, "-c", _ASK_LIBRARY, library],
+            [sys.executable, "-I", "-c", _ASK_LIBRARY, library],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode == 0:

@@ -1,6 +1,6 @@
 // What does not hold now, what is promised, and what happened.
 
-import { headers } from "./api.js";
+import { headers, token } from "./api.js";
 import { byId, html, Keyed, row, setAttributes, setText, show } from "./dom.js";
 import { clock, duration, NONE } from "./format.js";
 
@@ -111,9 +111,14 @@ export class Events {
     outer.signal.addEventListener("abort", end);
     let timer = setTimeout(end, SILENT_MS);
     try {
+      const sent = token.get();
       const answer = await fetch(`v1/events?after=${this.after}`, { headers: headers(), signal: inner.signal, cache: "no-store" });
-      if (answer.status === 401) this.refused();
-      if (!answer.ok) return;
+      // Not for a token that was typed meanwhile.
+      if (answer.status === 401 && sent === token.get()) this.refused();
+      if (!answer.ok) {
+        setText(byId("no-event"), `▲ Events are not told: the server answers ${answer.status}.`);
+        return;
+      }
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       for (;;) {

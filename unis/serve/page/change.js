@@ -71,7 +71,7 @@ export class Changes {
       byId("planned").replaceChildren(...parts);
       if (text === this.file.value) {
         this.planned = { run, text, version, possible };
-        const does = `This is only a plan. Apply ${version ? "changes" : "starts"} run ${run}.`;
+        const does = `This is only a plan. Apply ${found.kind === "Difference" ? "changes" : "starts"} run ${run}.`;
         setText(byId("plan-note"), possible ? does : "There is nothing to apply.");
       } else setText(byId("plan-note"), "The text has changed: plan it again.");
     } catch (error) {
@@ -82,13 +82,12 @@ export class Changes {
     }
   }
 
-  /** Of the run, so that nobody's change in between is undone; null: there is no such run. */
+  /** Of the run, so that nobody's change in between is undone; empty: there is no such run. */
   async #version(run) {
     try {
-      const found = await get(pathOf(run));
-      return found.status.phase === "running" ? found.metadata.resourceVersion : null;
+      return (await get(pathOf(run))).metadata.resourceVersion;
     } catch (error) {
-      if (error.status === 404) return null;
+      if (error.status === 404) return "";
       throw error;
     }
   }
@@ -97,7 +96,7 @@ export class Changes {
     const { run, text, version } = this.planned;
     this.planned = null;
     setText(byId("plan-note"), "");
-    const match = version ? { "If-Match": `"${version}"` } : {};
+    const match = { "If-Match": `"${version}"` };
     const sent = { body: text, type: typeOf(text), headers: match, seconds: PLAN_SECONDS };
     const begin = () => ask("PUT", `${pathOf(run)}?waitSeconds=0`, sent);
     await this.#work(`apply of run ${run}`, begin, () => this.applied(run));
@@ -130,7 +129,7 @@ export class Changes {
     try {
       await ask("DELETE", `v1/operations/${encodeURIComponent(this.operation)}?waitSeconds=0`);
     } catch (error) {
-      setText(byId("work-note"), `▲ Cannot be cancelled: ${error.message}`);
+      this.#tell("work", new Error(`cannot be cancelled: ${error.message}`));
     } finally {
       button.disabled = false;
     }
@@ -152,7 +151,8 @@ export class Changes {
       else setText(byId("work-note"), `✓ ${what}: done`);
       done();
     } catch (error) {
-      setText(byId("work-note"), `▲ ${what} failed`);
+      const unknown = `– ${what}: no answer; it may have begun: look at the run and the events`;
+      setText(byId("work-note"), error.status === 0 ? unknown : `▲ ${what} failed`);
       this.#tell("work", error);
     } finally {
       this.operation = null;
@@ -171,6 +171,10 @@ export class Changes {
       try {
         ({ status } = await get(`v1/operations/${encodeURIComponent(this.operation)}`));
       } catch (error) {
+        if (error.status === 404) {
+          setText(byId("work-note"), `– ${what}: the server has started anew and knows no change; look at the run`);
+          return;
+        }
         if (error.status) throw error; // else the server is away; the change goes on
         setText(byId("work-note"), `${what}: ${error.message}; the change goes on`);
       }

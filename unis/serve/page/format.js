@@ -39,10 +39,12 @@ export function count(value) {
   return value === null || value === undefined ? NONE : Math.round(value).toLocaleString("en-US");
 }
 
-/** The time of day of a text as the API has it, or of a Date. */
+/** The time of day, with the date if that is not today, of a text as the API has it, or of a Date. */
 export function clock(time) {
   const date = time instanceof Date ? time : new Date(time);
-  return Number.isNaN(date.getTime()) ? NONE : date.toLocaleTimeString("en-GB");
+  if (Number.isNaN(date.getTime())) return NONE;
+  const today = date.toDateString() === new Date().toDateString();
+  return today ? date.toLocaleTimeString("en-GB") : date.toLocaleString("en-GB");
 }
 
 export function shortened(text, most) {

@@ -8,7 +8,7 @@ import { byId, html, Keyed, setAttributes, setText, show } from "./dom.js";
 import { clock, count, duration, percent, rate } from "./format.js";
 import { ChainView } from "./graph.js";
 import { AnswerClock, Growth, Rates } from "./rates.js";
-import { legend, passedOf, REST, sharesOf, STATES } from "./states.js";
+import { HAS_CPU, legend, passedOf, REST, sharesOf, STATES } from "./states.js";
 import { Timeline } from "./timeline.js";
 
 const EACH_MS = 1000;
@@ -32,7 +32,7 @@ class Page {
     this.events = new Events(() => this.askToken());
     this.timeline = new Timeline();
     this.changes = new Changes((run) => this.choose(run));
-    for (const [box, label, says] of legend([...STATES, REST])) {
+    for (const [box, label, says] of legend([...STATES, HAS_CPU, REST])) {
       byId("legend").append(html("li", {}, box, html("b", {}, label), ` ${says}`));
     }
     this.#listen();
@@ -86,7 +86,8 @@ class Page {
 
   #chosen() {
     const name = runInHash();
-    if (name === this.name) return;
+    // The skip link has an anchor of its own.
+    if (name === this.name || (this.name && !location.hash.startsWith("#run="))) return;
     this.name = name;
     this.rates.forget();
     this.parts = null;
@@ -110,7 +111,7 @@ class Page {
     }
   }
 
-  askToken(why = "") {
+  askToken(why = "the token is not known here") {
     if (byId("token-dialog").open) return;
     this.refused = true;
     setText(byId("token-why"), token.get() ? `▲ ${why}` : "");
@@ -152,10 +153,12 @@ class Page {
     const told = run ? silenceOf(run) : `run ${this.name} is down`;
     if (!told) this.silent = null;
     else this.silent ??= new Date();
-    const since = run ? "The engine does not answer since" : "Since";
-    const alarm = `▲ ${since} ${clock(this.silent)}: ${told}. What you see is older.`;
-    // An engine that records answers nothing else meanwhile.
-    this.#state(told && !this.timeline.recording ? alarm : "");
+    const ready = run && readyOf(run);
+    const silent = ready?.reason === "EngineSilent";
+    const what = silent ? "The engine does not answer" : run ? `The run is ${run.status.phase}` : "";
+    const since = clock((run && ready?.lastTransitionTime) || this.silent);
+    const older = this.parts.chains.length ? " What you see is older." : "";
+    this.#state(told ? `▲ ${what ? `${what} since` : "Since"} ${since}: ${told}.${older}` : "");
     if (run) this.#show(run);
   }
 
@@ -192,7 +195,8 @@ class Page {
 
   #show(run) {
     const { parts } = this;
-    const now = this.clock.at(new Map(parts.functions.map((one) => [one.metadata.name, passedOf(one)])), performance.now());
+    // While the engine is silent nothing passes by its clock.
+    const now = this.silent ? 0 : this.clock.at(new Map(parts.functions.map((one) => [one.metadata.name, passedOf(one)])), performance.now());
     this.#summary(run, this.#growth(parts.run, now));
     this.alarms.update([run, ...parts.chains, ...parts.functions, ...parts.promises], parts.promises);
     if (this.silent && this.drawn === parts.uid) {
@@ -298,9 +302,14 @@ async function partOf(run, part) {
   }
 }
 
+function readyOf({ status }) {
+  return status.conditions.find((one) => one.type === "Ready");
+}
+
 /** Why nothing is known of a run now; empty: its engine answers. */
-function silenceOf({ status }) {
-  const ready = status.conditions.find((one) => one.type === "Ready");
+function silenceOf(run) {
+  const ready = readyOf(run);
+  const { status } = run;
   if (ready?.status !== "False" || ready.reason === "ChainDown") return "";
   return ready.message || `run is ${status.phase}`;
 }

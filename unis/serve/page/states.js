@@ -13,7 +13,7 @@ export const STATES = [
   { key: "blocked", label: "blocked", says: "sleeps" },
 ];
 export const REST = { key: "rest", label: "rest", says: "no function had the CPU: idle, switches, or the kernel" };
-const HAS_CPU = { key: "ran", label: "has the CPU", says: "nobody counts its packets, so busy and spinning are one" };
+export const HAS_CPU = { key: "ran", label: "has the CPU", says: "nobody counts its packets, so busy and spinning are one" };
 const ALL = [...STATES, HAS_CPU, REST];
 const LABELS = Object.fromEntries(ALL.map((state) => [state.key, state.label]));
 

@@ -6,6 +6,7 @@ import { count, duration, percent } from "./format.js";
 import { reasonInWords } from "./cores.js";
 
 const TRACE_SECONDS = 40; // to wait for it: of a chain that switches fast it is long
+const PAUSE_MS = 1100; // the server takes one recording a second
 const MOST_RUNS = 4000; // that are drawn
 const MOST_ROWS = 200; // of the table
 const COLOURS = 7; // in page.css: lane-0 and on
@@ -77,6 +78,7 @@ export class Timeline {
     const { run } = this;
     const seconds = Number(byId("record-seconds").value);
     const button = byId("record");
+    if (button.disabled) return; // by the key
     button.disabled = true;
     this.recording = true;
     setText(this.note, "recording …");
@@ -86,8 +88,8 @@ export class Timeline {
     } catch (error) {
       if (run === this.run) setText(this.note, `▲ ${error.message}`);
     } finally {
-      button.disabled = false;
       this.recording = false;
+      setTimeout(() => { button.disabled = false; }, PAUSE_MS);
     }
   }
 
@@ -97,7 +99,7 @@ export class Timeline {
     const { runs, seconds, left } = recording;
     show(byId("timeline-drawn"), runs.length > 0);
     if (!runs.length) {
-      setText(this.note, "No function ran in this time, or the policy is the kernel's: it tells no switches.");
+      setText(this.note, "No function ran in this time.");
       return;
     }
     const more = left ? `; the last ${count(left)} are left out` : "";
