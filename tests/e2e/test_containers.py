@@ -116,6 +116,7 @@ def test_one_that_is_killed_comes_back(machine: Machine) -> None:
     assert_nothing_left(machine)
 
 
+@pytest.mark.long
 def test_a_restart_that_fails_leaves_no_second_container(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

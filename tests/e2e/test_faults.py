@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from evaluation.faults import PARTS, SOURCE, TARGETS
 from tests.e2e.machine import Machine
 
 
+@pytest.mark.long
 def test_ten_faults_end_as_they_should(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "faults.json"
     machine.evaluation("faults", "--faults", "10", "--seed", "9", "--json", str(file))

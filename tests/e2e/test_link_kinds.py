@@ -24,6 +24,7 @@ def devices_of(machine: Machine, kind: str) -> set[str]:
     return {file.name for file in Path("/sys/class/net").iterdir() if file.name.startswith(names)}
 
 
+@pytest.mark.long
 @of_each_kind
 def test_functions_that_die_come_back_on_the_same_devices(
     machine: Machine, kind: str, rate: str

@@ -86,6 +86,7 @@ def test_a_function_on_rings_can_have_one(machine: Machine) -> None:
     assert devices_in(f"unis-{machine.name}.a") == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["veth", "bridge", "xdp"])
 def test_a_change_of_namespace_restarts_that_function_alone(machine: Machine, kind: str) -> None:
     """Its neighbour keeps its process and its sockets."""

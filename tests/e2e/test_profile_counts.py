@@ -103,6 +103,7 @@ def test_counts_of_a_function_are_those_of_the_kernel(machine: Machine) -> None:
     assert received == pytest.approx(window.packets["only"], rel=0.1, abs=100)
 
 
+@pytest.mark.long
 def test_the_code_of_the_busy_function_is_named(machine: Machine, tmp_path: Path) -> None:
     need(shutil.which("perf") is not None, "needs perf: apt-get install linux-perf")
     machine.up(chain_file(machine, light="light", busy="30000"))
