@@ -88,7 +88,7 @@ def measure(
 
 def _compared(run: Run, settings: ScrapeSettings) -> ScrapeCost:
     arm = replace(POLICIES[run.plan.controller], name=_QUIET)
-    with _server() as (socket_file, pid), _Client(socket_file, settings.every) as client:
+    with served() as (socket_file, pid), _Client(socket_file, settings.every) as client:
         client.ask()  # imports and connections are made
         spent = _Spent(pid)
 
@@ -119,7 +119,7 @@ def _compared(run: Run, settings: ScrapeSettings) -> ScrapeCost:
 
 
 @contextmanager
-def _server() -> Iterator[tuple[Path, int]]:
+def served() -> Iterator[tuple[Path, int]]:
     """A server of its own, and its socket, once it answers."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "serve.sock"

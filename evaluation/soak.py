@@ -15,10 +15,9 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from evaluation.leaks import leaks, rt_runtime_us
-from evaluation.scrapes import UnixConnection
+from evaluation.scrapes import UnixConnection, served
 from unis.errors import UnisError
 from unis.measure.summary import MachineSummary
 from unis.runtime.directory import base_directory, run_directory
@@ -349,8 +348,8 @@ def soak(operations: int, minutes: float, seed: int, report: Callable[[str], Non
     throttle = rt_runtime_us()
     readings: list[tuple[float, ProcessReading]] = []
     begin = time.monotonic()
-    with _server() as (api, pid):
-        it = _Soak(api, name, seed, report)
+    with served() as (socket_file, pid):
+        it = _Soak(_Api(socket_file), name, seed, report)
         try:
             for number in range(operations):
                 passed = max((time.monotonic() - begin) / (minutes * 60), number / operations)
@@ -381,21 +380,6 @@ def _most(
 ) -> ProcessReading | None:
     found = [one for passed, one in readings if begin <= passed < end]
     return ProcessReading.most(found) if found else None
-
-
-@contextlib.contextmanager
-def _server() -> Iterator[tuple[_Api, int]]:
-    with tempfile.TemporaryDirectory(prefix="unis-soak-") as folder:
-        path = Path(folder) / "serve.sock"
-        words = [*_UNIS, "serve", "--socket", str(path)]
-        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                line = process.stderr.readline() if process.stderr else ""
-                if not line.startswith("serving on"):
-                    raise SoakError(f"`unis serve` does not start: {line.strip()}")
-                yield _Api(path), process.pid
-            finally:
-                process.terminate()
 
 
 def _reading(pid: int) -> ProcessReading:

@@ -201,7 +201,7 @@ class _Bucket:
 
 
 class Guarded:
-    """Lets through who may. The caller is in `scope["state"]["caller"]` then."""
+    """Lets through who may."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -218,8 +218,7 @@ class Guarded:
     def _refusal(self, scope: Scope) -> tuple[StatusReason, str] | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         reading = scope["method"] in _READING
-        state: dict[str, object] = scope.setdefault("state", {})
-        peer = state.get("peer")
+        peer = scope.get("state", {}).get("peer")
         # A token no browser sends by itself. But a socket that is forwarded (`ssh -L`) is asked by
         # any page whose name leads there (DNS rebinding).
         if isinstance(peer, Peer) and not _is_local(host := _host(headers)):
@@ -241,7 +240,6 @@ class Guarded:
             header = headers.get(b"authorization", b"").decode("latin-1")
             caller = self._access.of_token(header)
             unknown = StatusReason.UNAUTHORIZED
-        state["caller"] = caller
         if caller.role is None:
             return unknown, caller.why
         if reading:

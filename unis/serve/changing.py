@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -112,8 +112,7 @@ class PlanResult(RestPart):
 class _Changes:
     """What all of them need."""
 
-    def __init__(self, looks: Looks, files: DesiredFiles, operations: Operations) -> None:
-        self.looks = looks
+    def __init__(self, files: DesiredFiles, operations: Operations) -> None:
         self.files = files
         self.operations = operations
 
@@ -172,15 +171,12 @@ class _Changes:
 
     def begin(self, run: str, words: Sequence[str], *, changes: bool = True) -> Operation:
         """Begins a command on a run. ApiError: there is none."""
-        if not is_name(run) or run_directory(run).read() is None:
-            raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{run}`")
+        _require_run(run)
         return self.operations.begin(words, run, changes=changes)
 
     def down(self, run: str) -> Operation:
-        """Begins to end a run."""
-        if not is_name(run) or run_directory(run).read() is None:
-            raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{run}`")
-
+        """Begins to end a run. ApiError: there is none."""
+        _require_run(run)
         of_then = self.files.identity(run)
 
         def forget(operation: Operation) -> None:
@@ -196,6 +192,11 @@ def _wait_or_cancel(operation: Operation) -> None:
         operation.wait(_MOST_WAIT)
 
 
+def _require_run(run: str) -> None:
+    if not is_name(run) or run_directory(run).read() is None:
+        raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{run}`")
+
+
 def _require_settled(state: RunState | None) -> None:
     if state and state.live() and state.phase in (Phase.STARTING, Phase.STOPPING):
         until = "it runs" if state.phase == Phase.STARTING else "it is down"
@@ -206,7 +207,7 @@ def _require_settled(state: RunState | None) -> None:
 def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -> APIRouter:
     """The paths."""
     routes = APIRouter()
-    changes = _Changes(looks, files, operations)
+    changes = _Changes(files, operations)
     pending: dict[int | str, dict[str, Any]] = {202: {"model": OperationObject}}
 
     @routes.put(
@@ -230,7 +231,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
 
         With `dryRun=All` the answer is a Plan (of a new run) or a Difference.
         """
-        body = await _body(request, _TYPES)
+        body = await _body(request)
         words = ["--wait"] if delivering else []
         if_match = request.headers.get("if-match", "")
         operation, new = await run_in_threadpool(
@@ -282,8 +283,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         """
         words = ["account", run, "--json"]
         operation = await run_in_threadpool(lambda: changes.begin(run, words, changes=False))
-        ended = await operation.ends(wait)
-        return _json(operation.as_object(), 200 if ended else 202)
+        return await _as_it_is(operation, wait)
 
     @routes.post(
         "/v1/runs/{run}/functions", response_model=None,
@@ -313,7 +313,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
     @routes.post("/v1/plans", response_model=PlanResult, openapi_extra=_CHAIN_BODY)
     async def plan(request: Request) -> Response:
         """The plan of a chain file on this machine as it is now. Nothing is started."""
-        body = await _body(request, _TYPES)
+        body = await _body(request)
 
         def planned() -> PlanResult:
             with files.sent(None, body, {}) as sent:
@@ -333,8 +333,7 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         operation = await run_in_threadpool(
             lambda: operations.begin(["doctor", "--json"], "", changes=False)
         )
-        ended = await operation.ends(wait)
-        return _json(operation.as_object(), 200 if ended else 202)
+        return await _as_it_is(operation, wait)
 
     @routes.delete("/v1/operations/{name}", response_model=OperationObject)
     async def cancel(name: str, wait: float = Wait) -> Response:
@@ -343,29 +342,29 @@ def changing_routes(looks: Looks, files: DesiredFiles, operations: Operations) -
         """
         operation = await run_in_threadpool(operations.get, name)
         await run_in_threadpool(operation.cancel)
-        ended = await operation.ends(wait)
-        return _json(operation.as_object(), 200 if ended else 202)
+        return await _as_it_is(operation, wait)
 
     return routes
 
 
-async def _body(request: Request, types: Sequence[str]) -> bytes:
+async def _body(request: Request) -> bytes:
     """The body, no larger than a chain file may be."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind and kind not in types:
-        told = f"`{kind}` is not understood; send {types[0]} or {types[1]}"
+    if kind and kind not in _TYPES:
+        told = f"`{kind}` is not understood; send {_TYPES[0]} or {_TYPES[1]}"
         raise ApiError(StatusReason.UNSUPPORTED_MEDIA_TYPE, told)
     found = b""
-    async for part in _parts(request):
+    async for part in request.stream():
         found += part
         if len(found) > LARGEST:
             raise ApiError(StatusReason.TOO_LARGE, "a chain file is no larger than 1 MB")
     return found
 
 
-async def _parts(request: Request) -> AsyncIterator[bytes]:
-    async for part in request.stream():
-        yield part
+async def _as_it_is(operation: Operation, wait: float) -> Response:
+    """The operation, ended or not."""
+    ended = await operation.ends(wait)
+    return _json(operation.as_object(), 200 if ended else 202)
 
 
 async def _answer(

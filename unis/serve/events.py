@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 
-from unis.serve.objects import ObjectMeta, RestPart
+from unis.serve.objects import ObjectMeta, RestPart, promise_objects
 from unis.serve.operations import now_text
 
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ class SeenRun:
 
 
 def _kept(asked: AskedRun) -> dict[str, bool]:
-    from unis.serve.objects import promise_objects
-
     found = {}
     for promise in promise_objects(asked):
         status = promise.status.conditions[0].status

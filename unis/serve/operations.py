@@ -28,7 +28,7 @@ from typing import IO, Any, Literal
 from pydantic import Field
 
 from unis.errors import EXIT_FAILED, UnisError
-from unis.serve.objects import ObjectMeta, RestObject, RestPart
+from unis.serve.objects import ObjectList, ObjectMeta, RestObject, RestPart
 from unis.serve.problems import ApiError, StatusReason
 
 _AT_ONCE = 8
@@ -84,10 +84,9 @@ class OperationObject(RestObject):
     status: OperationStatus
 
 
-class OperationList(RestPart):
+class OperationList(ObjectList):
     """Operations, the newest last. Those that ended long ago are forgotten."""
 
-    api_version: Literal["unis/v1"] = "unis/v1"
     kind: str = "OperationList"
     items: list[OperationObject] = Field(default=[])
 
