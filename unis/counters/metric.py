@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unis.engine.names import reason_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from google.protobuf.message import Message
 
@@ -61,27 +61,35 @@ class CountedField:
         value: float = getattr(message, name)
         return value / 1e9 if name.endswith("_ns") else value
 
-    def found(self, stats: Message) -> Iterator[tuple[dict[str, str], Any]]:
+    def found(self, places: StatsPlaces) -> Iterator[tuple[dict[str, str], Any]]:
         """Each message that holds the field and knows its value, and the labels of its place."""
-        places = [({}, stats)] if not self.place else _at(stats, "", self.place, {})
-        for labels, message in places:
+        for labels, message in places.at(self.place):
             if self.known(message):
                 yield {**labels, **self.labels}, message
 
 
-def _at(
-    message: Any, path: str, rest: str, labels: dict[str, str]
-) -> Iterator[tuple[dict[str, str], Any]]:
-    """What lies `rest` behind a message that itself lies at `path`."""
-    if not rest:
-        yield labels, message
-        return
-    name, _, rest = rest.partition(".")
-    path = f"{path}.{name}".lstrip(".")
+class StatsPlaces:
+    """The messages of the statistics by their paths. Many counters lie at one: one walk for all."""
+
+    def __init__(self, stats: Message) -> None:
+        self._found: dict[str, list[tuple[dict[str, str], Any]]] = {"": [({}, stats)]}
+
+    def at(self, path: str) -> list[tuple[dict[str, str], Any]]:
+        """Each message at this path, and the labels of the places on the way."""
+        if (found := self._found.get(path)) is None:
+            before, _, name = path.rpartition(".")
+            own = _PLACES.get(path, {})
+            found = self._found[path] = [
+                ({**labels, **{label: _text(part, of) for label, of in own.items()}}, part)
+                for labels, message in self.at(before)
+                for part in _parts(message, name)
+            ]
+        return found
+
+
+def _parts(message: Any, name: str) -> Iterable[Any]:
     value = getattr(message, name)
-    for part in value if message.DESCRIPTOR.fields_by_name[name].is_repeated else [value]:
-        own = {label: _text(part, of) for label, of in _PLACES.get(path, {}).items()}
-        yield from _at(part, path, rest, {**labels, **own})
+    return value if message.DESCRIPTOR.fields_by_name[name].is_repeated else [value]
 
 
 def _text(message: Any, name: str) -> str:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from unis.counters.declared import METRICS
-from unis.counters.metric import Metric, MetricKind
+from unis.counters.metric import Metric, MetricKind, StatsPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,17 +30,19 @@ class MetricSample(NamedTuple):
 
 def samples(stats: pb.Stats) -> Iterator[tuple[Metric, Iterable[MetricSample]]]:
     """All that the statistics tell. A link that is met at several functions is told once."""
+    places = StatsPlaces(stats)
+    run = ("run", stats.run)
     for metric in METRICS:
         told: dict[tuple[str, tuple[tuple[str, str], ...]], MetricSample] = {}
-        for sample in _of(metric, stats):
+        for sample in _of(metric, places, run):
             told.setdefault((sample.name, sample.labels), sample)
         yield metric, told.values()
 
 
-def _of(metric: Metric, stats: pb.Stats) -> Iterator[MetricSample]:
+def _of(metric: Metric, places: StatsPlaces, run: tuple[str, str]) -> Iterator[MetricSample]:
     for reading in metric.readings:
-        for found, message in reading.found(stats):
-            labels = (("run", stats.run), *((name, found[name]) for name in metric.labels))
+        for found, message in reading.found(places):
+            labels = (run, *((name, found[name]) for name in metric.labels))
             if metric.kind is MetricKind.HISTOGRAM:
                 yield from _buckets(metric.name, labels, message.latency)
             else:
