@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 
-from unis.serve.objects import ObjectMeta, RestPart, promise_objects
+from unis.serve.objects import CountedRun, ObjectMeta, RestPart, promise_objects
 from unis.serve.operations import now_text
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SeenRun:
 
 def _kept(asked: AskedRun) -> dict[str, bool]:
     found = {}
-    for promise in promise_objects(asked):
+    for promise in promise_objects(CountedRun(asked)):
         status = promise.status.conditions[0].status
         if status != "Unknown":
             found[promise.spec.chain] = status == "True"

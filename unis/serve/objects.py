@@ -6,6 +6,8 @@ Counters are those of `/metrics`: the same declarations, names and units.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -276,6 +278,18 @@ def counters(stats: pb.Stats) -> dict[tuple[str, str], Counters]:
     return found
 
 
+@dataclass(frozen=True)
+class CountedRun:
+    """A run as it was asked at one time. Several lists show its counters; they are read once."""
+
+    asked: AskedRun
+
+    @cached_property
+    def counted(self) -> dict[tuple[str, str], Counters]:
+        """As `counters` has it; of a run whose engine did not answer nothing."""
+        return counters(self.asked.stats) if self.asked.stats else {}
+
+
 def _condition(type_: str, holds: bool | None, reason: str, message: str = "") -> Condition:
     status: Literal["True", "False", "Unknown"] = "Unknown"
     if holds is not None:
@@ -284,9 +298,10 @@ def _condition(type_: str, holds: bool | None, reason: str, message: str = "") -
 
 
 def run_object(
-    asked: AskedRun, spec: dict[str, Any] | None, digest: str, failure: str
+    run: CountedRun, spec: dict[str, Any] | None, digest: str, failure: str
 ) -> RunObject:
     """`spec`, `digest`: of the chain file as it is now; `failure`: why it could not be applied."""
+    asked = run.asked
     state = asked.state
     pending = bool(failure) or (bool(digest and state.digest) and digest != state.digest)
     generation = state.generation + pending
@@ -308,7 +323,7 @@ def run_object(
             policy=names.policy_name(stats.policy) if stats else None,
             cpus=state.cpus,
             platform_cpus=state.platform_cpus,
-            counters=counters(stats).get(_RUN, {}) if stats else {},
+            counters=run.counted.get(_RUN, {}),
             conditions=[_ready(asked), _applied(state, spec, failure, pending=pending)],
         ),
     )
@@ -351,11 +366,11 @@ def _meta(asked: AskedRun, name: str) -> ObjectMeta:
     return ObjectMeta(name=name, run=asked.state.name, uid=asked.state.run_id)
 
 
-def chain_objects(asked: AskedRun) -> Iterator[ChainObject]:
+def chain_objects(run: CountedRun) -> Iterator[ChainObject]:
     """The chains of a run whose engine answered."""
+    asked = run.asked
     if not (stats := asked.stats):
         return
-    counted = counters(stats)
     for chain in stats.chains:
         goal = asked.state.goals_ns.get(chain.name)
         up = _condition(
@@ -375,7 +390,7 @@ def chain_objects(asked: AskedRun) -> Iterator[ChainObject]:
                 p95_seconds=goal / 1e9 if goal else None,
             ),
             status=ChainObjectStatus(
-                counters=counted.get(("chain", chain.name), {}),
+                counters=run.counted.get(("chain", chain.name), {}),
                 conditions=[up],
                 latency=_latency(chain) if chain.HasField("latency") else None,
             ),
@@ -391,10 +406,10 @@ def _latency(chain: pb.ChainStats) -> ChainLatency:
     return ChainLatency(packets=latency.count, **seconds)
 
 
-def function_objects(asked: AskedRun) -> Iterator[FunctionObject]:
+def function_objects(run: CountedRun) -> Iterator[FunctionObject]:
     """The functions of a run, as its notes and its engine tell them."""
+    asked = run.asked
     state, stats = asked.state, asked.stats
-    counted = counters(stats) if stats else {}
     told = {function.name: function for function in stats.functions} if stats else {}
     noted = {function.name: function for function in state.functions}
     for name in dict.fromkeys([*told, *noted]):
@@ -407,7 +422,7 @@ def function_objects(asked: AskedRun) -> Iterator[FunctionObject]:
                 pid=None if gone else _pid(process, seen),
                 restarts=process.restarts if process else 0,
                 ended=process.ended if process else "",
-                counters=counted.get(("function", name), {}),
+                counters=run.counted.get(("function", name), {}),
                 conditions=[
                     _condition(
                         "Running", holds=not gone, reason="Ended" if gone else "ProcessRuns",
@@ -433,30 +448,30 @@ def phase_ended(asked: AskedRun) -> bool:
     return asked.phase() in ("failed", "stale")
 
 
-def link_objects(asked: AskedRun) -> Iterator[LinkObject]:
+def link_objects(run: CountedRun) -> Iterator[LinkObject]:
     """The links of a run whose engine answered."""
-    counted = counters(asked.stats) if asked.stats else {}
-    for (kind, name), values in counted.items():
+    for (kind, name), values in run.counted.items():
         if kind == "link":
-            yield LinkObject(metadata=_meta(asked, name), status=CountedStatus(counters=values))
+            yield LinkObject(metadata=_meta(run.asked, name), status=CountedStatus(counters=values))
 
 
-def core_objects(asked: AskedRun) -> Iterator[CoreObject]:
+def core_objects(run: CountedRun) -> Iterator[CoreObject]:
     """The CPUs of functions of a run whose engine answered."""
+    asked = run.asked
     if not (stats := asked.stats):
         return
-    counted = counters(stats)
     for core in stats.cores:
         cpu = str(core.cpu)
         on = [function.name for function in stats.functions if function.cpu == core.cpu]
         yield CoreObject(
             metadata=_meta(asked, cpu),
-            status=CoreObjectStatus(functions=on, counters=counted.get(("cpu", cpu), {})),
+            status=CoreObjectStatus(functions=on, counters=run.counted.get(("cpu", cpu), {})),
         )
 
 
-def promise_objects(asked: AskedRun) -> Iterator[PromiseObject]:
+def promise_objects(run: CountedRun) -> Iterator[PromiseObject]:
     """The goals of a run's chains."""
+    asked = run.asked
     chains = {chain.name: chain for chain in asked.stats.chains} if asked.stats else {}
     for name, goal in asked.state.goals_ns.items():
         chain = chains.get(name)

@@ -19,6 +19,7 @@ from unis.runtime.state import is_name
 from unis.serve.events import EventObject
 from unis.serve.objects import (
     MAKERS,
+    CountedRun,
     ObjectList,
     RestObject,
     RunList,
@@ -28,9 +29,9 @@ from unis.serve.objects import (
 )
 from unis.serve.operations import OperationList, OperationObject, now_text
 from unis.serve.problems import API_VERSION, ApiError, StatusReason
+from unis.serve.scraper import Scrape
 
 if TYPE_CHECKING:
-    from unis.runtime.asked import AskedRun
     from unis.serve.desired import DesiredFiles
     from unis.serve.events import Broker
     from unis.serve.operations import Operations
@@ -50,11 +51,18 @@ class Looks:
         self._operations = operations
         self._transitions = Transitions()
         self._lock = threading.Lock()
+        self._scrape = Scrape()
+        self._runs: list[CountedRun] = []  # of that scrape
 
-    def asked(self, *, fresh: bool = False) -> list[AskedRun]:
+    def asked(self, *, fresh: bool = False) -> list[CountedRun]:
         """Every run; `fresh`: asked from now on, not a moment ago."""
         since = time.monotonic() if fresh else 0.0
-        return [scraped.asked for scraped in self._scraper.scrape(since).runs]
+        scrape = self._scraper.scrape(since)
+        with self._lock:
+            if scrape is not self._scrape:
+                self._scrape = scrape
+                self._runs = [CountedRun(scraped.asked) for scraped in scrape.runs]
+            return self._runs
 
     def stamped(self, objects: Iterable[RestObject]) -> list[Any]:
         """With the times at which their conditions changed."""
@@ -65,27 +73,31 @@ class Looks:
 
     def runs(self) -> list[RunObject]:
         """All of them."""
-        asked = self.asked()
+        found = self.asked()
         with self._lock:
-            self._transitions.forget(one.state.run_id for one in asked)
-        return self.stamped(map(self._run, asked))
+            self._transitions.forget(one.asked.state.run_id for one in found)
+        return self.stamped(map(self._run, found))
 
     def run(self, name: str, *, fresh: bool = False) -> RunObject:
         """ApiError: there is none."""
-        asked = next((one for one in self.asked(fresh=fresh) if one.state.name == name), None)
-        if asked is None:
+        runs = self.asked(fresh=fresh)
+        run = next((one for one in runs if one.asked.state.name == name), None)
+        if run is None:
             raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{name}`")
-        found = self._run(asked)
+        found = self._run(run)
         self.stamped([found])
         return found
 
-    def _run(self, asked: AskedRun) -> RunObject:
-        spec, digest = self._files.content(asked.state)
-        return run_object(asked, spec, digest, self._operations.failure(asked.state.name))
+    def _run(self, run: CountedRun) -> RunObject:
+        state = run.asked.state
+        spec, digest = self._files.content(state)
+        return run_object(run, spec, digest, self._operations.failure(state.name))
 
-    def parts(self, make: Callable[[AskedRun], Iterator[RestObject]], run: str | None) -> list[Any]:
+    def parts(
+        self, make: Callable[[CountedRun], Iterator[RestObject]], run: str | None
+    ) -> list[Any]:
         """Parts of all runs, or of one. ApiError: there is no such run."""
-        found = [one for one in self.asked() if run in (None, one.state.name)]
+        found = [one for one in self.asked() if run in (None, one.asked.state.name)]
         if run is not None and not found:
             raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{run}`")
         return self.stamped(part for one in found for part in make(one))
@@ -184,7 +196,7 @@ def _add_parts(
     looks: Looks,
     path: str,
     kind: type[ObjectList],
-    make: Callable[[AskedRun], Iterator[RestObject]],
+    make: Callable[[CountedRun], Iterator[RestObject]],
 ) -> None:
     """The three paths of a kind of part: of all runs, of one, and one part."""
     item: Any = kind.model_fields["items"].annotation
