@@ -219,9 +219,9 @@ class Guarded:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         reading = scope["method"] in _READING
         peer = scope.get("state", {}).get("peer")
-        # A token no browser sends by itself. But a socket that is forwarded (`ssh -L`) is asked by
-        # any page whose name leads there (DNS rebinding).
-        if isinstance(peer, Peer) and not _is_local(host := _host(headers)):
+        # A token no browser sends by itself. But plain TCP, and a socket that is forwarded (`ssh
+        # -L`), are asked by any page whose name leads there (DNS rebinding).
+        if scope["scheme"] != "https" and not _is_local(host := _host(headers)):
             return StatusReason.MISDIRECTED, f"`{host}`: name this server `localhost`"
         if refused := _from_elsewhere(headers, reading=reading):
             return refused

@@ -20,14 +20,11 @@ from unis.serve.changing import chain_file_schema, changing_routes
 from unis.serve.desired import DesiredFiles
 from unis.serve.events import Broker
 from unis.serve.exposition import exposition
-from unis.serve.listening import loopback
 from unis.serve.operations import Operations
 from unis.serve.problems import FAILURES, ApiError, StatusReason, reason_of_http, status_response
 from unis.serve.reading import Looks, reading_routes
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     from unis.serve.scraper import Scraper
 
 _ABOUT = """Runs of UNiS as objects in the shape of Kubernetes: `metadata`, `spec`, `status`.
@@ -53,12 +50,11 @@ def application(scraper: Scraper, access: Access, cpus: Iterable[int]) -> FastAP
     files = DesiredFiles()
     if not access.read_only:
         files.make()
-    broker = Broker(lambda: looks.asked())
+    broker = Broker(lambda: [run.asked for run in looks.asked()])
     operations = Operations(cpus, broker.operation)
     looks = Looks(scraper, files, operations)
     app.include_router(reading_routes(looks, operations, broker))
     app.include_router(changing_routes(looks, files, operations))
-    app.add_middleware(OwnNamesOnly)
     app.add_middleware(Guarded, access=access)
     _serve_page(app)
     _explain_errors(app)
@@ -167,36 +163,3 @@ def _describe(app: FastAPI) -> None:
 
 def _unable(error: UnisError) -> Response:
     return PlainTextResponse(f"{error}\n", status_code=503)
-
-
-class OwnNamesOnly:
-    """Over TCP the Host must be this machine's own: a page of a browser here may have its name lead
-    to 127.0.0.1 (DNS rebinding), and would read on.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
-        plain = scope["type"] == "http" and scope["client"] and scope["scheme"] == "http"
-        if plain and not _is_own(_host(scope)):
-            response = PlainTextResponse("this is only for this machine\n", status_code=421)
-            await response(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-
-def _host(scope: Scope) -> str:
-    named: dict[bytes, bytes] = dict(scope["headers"])
-    return named.get(b"host", b"").decode("latin-1")
-
-
-def _is_own(host: str) -> bool:
-    for port in ("", ":80"):
-        try:
-            loopback(f"{host}{port}")
-        except ValueError:
-            continue
-        return True
-    return host.rpartition(":")[0] == "localhost" or host == "localhost"
