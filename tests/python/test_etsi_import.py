@@ -70,6 +70,12 @@ def test_what_is_imported_can_be_planned() -> None:
     ]
 
 
+def test_what_is_said_of_a_profile_counts_before_what_is_said_of_its_vnfd() -> None:
+    said = StatedPrograms({"firewall-vnf": ["firewall"]}, commands={"fw": ["testpmd"]})
+    found = imported([read_as_written(file) for file in EDGE], Wishes(said))
+    assert found.data["functions"]["fw"] == {"command": ["testpmd"]}
+
+
 def test_positions_of_the_standard_are_the_points_of_each_vnf_in_turn() -> None:
     """Two positions at one VNF, in and out, are one function."""
     found = imported(
@@ -281,6 +287,19 @@ def test_the_goal_is_the_sum_of_the_links(tmp_path: Path) -> None:
     data = read(tmp_path, wrapped(linked([2, "3"], "1500000"))).data
     assert data["chains"]["web"]["slo"] == {"p95_latency": "5ms"}
     assert data["traffic"] == {"rate": "1500kbps"}
+
+
+def test_the_rate_is_that_of_the_link_that_packets_come_by(tmp_path: Path) -> None:
+    """Not of the one that stands first in the list of the profile."""
+    data = linked([2, 3], 1_000_000)
+    ends = {"ingress-constituent-cpd-id": "a", "egress-constituent-cpd-id": "b"}
+    data["vnffgd"][0]["nfpd"][0]["position-desc-id"] = [position(element("fw", 0, **ends))]
+    (flavour,) = data["df"]
+    flavour["virtual-link-profile"][1]["max-bitrate-requirements"] = {"root": 9_000_000}
+    connected = flavour["vnf-profile"][0]["virtual-link-connectivity"]
+    point = {"constituent-base-element-id": "fw", "constituent-cpd-id": "b"}
+    connected.insert(0, {"virtual-link-profile-id": "p-nat", "constituent-cpd-id": [point]})
+    assert read(tmp_path, wrapped(data)).data["traffic"] == {"rate": "1Mbps"}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import json
 import os
 import shlex
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,10 +17,12 @@ from unis.cli.terminal import out, print_line, warn, writable
 from unis.errors import UnisError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from unis.chain.problem import LocatedProblem
     from unis.etsi.programs import StatedPrograms
+
+_T = TypeVar("_T")
 
 _FOR_ALL = 0o644  # neither chain files nor descriptors are secrets
 _WIDTH = 96
@@ -160,16 +163,18 @@ def _stated(
     from unis.etsi.programs import StatedPrograms
 
     folder = output.parent.resolve()
-    programs = dict(_words("--program", each) for each in program or [])
-    commands = dict(_words("--command", each) for each in command or [])
+    programs = _by_id("--program", program, partial(_words, "--program"))
+    commands = _by_id("--command", command, partial(_words, "--command"))
     if both := programs.keys() & commands.keys():
         raise typer.BadParameter(f"`{min(both)}` has a --program too", param_hint="--command")
-    images: dict[str, str] = {}
-    for each in image or []:
-        name, text = _split("--image", each, "ID=FOLDER")
+
+    def image_folder(value: str) -> tuple[str, str]:
+        name, text = _split("--image", value, "ID=FOLDER")
         if not Path(text).is_dir():
             raise typer.BadParameter(f"there is no folder {text}", param_hint="--image")
-        images[name] = os.path.relpath(Path(text).resolve(), folder)
+        return name, os.path.relpath(Path(text).resolve(), folder)
+
+    images = _by_id("--image", image, image_folder)
 
     def layout(descriptor: Path, named: str) -> str | None:
         try:
@@ -180,6 +185,17 @@ def _stated(
         return os.path.relpath(found, folder) if there else None
 
     return StatedPrograms(programs, commands, images, layout)
+
+
+def _by_id(
+    option: str, values: list[str] | None, parsed: Callable[[str], tuple[str, _T]]
+) -> dict[str, _T]:
+    found: dict[str, _T] = {}
+    for name, value in map(parsed, values or []):
+        if name in found:
+            raise typer.BadParameter(f"`{name}` is named twice", param_hint=option)
+        found[name] = value
+    return found
 
 
 def _split(option: str, value: str, form: str) -> tuple[str, str]:

@@ -41,11 +41,7 @@ def function_of(
 
     DescriptorError: nothing names a program.
     """
-    function: dict[str, Any] = {}
-    for known, key in ((stated.programs, PROGRAM), (stated.commands, COMMAND)):
-        words = _first(known, ids)
-        if words is not None:
-            function.update(_running(key, words))
+    function = _stated_by_user(ids, stated)
     vdu = None if vnfd is None else _vdu(vnfd)
     if not function:
         if vnfd is None:
@@ -88,6 +84,15 @@ def vdu_of(name: str, function: Function) -> tuple[dict[str, Any], dict[str, Any
             more["sw-image-desc"] = [image]
             more["os-container-desc"][0]["sw-image-desc"] = name
     return vdu, more
+
+
+def _stated_by_user(ids: tuple[str, str], stated: StatedPrograms) -> dict[str, Any]:
+    """What is said of the profile counts before what is said of its VNFD."""
+    for name in ids:
+        for known, key in ((stated.programs, PROGRAM), (stated.commands, COMMAND)):
+            if name in known:
+                return _running(key, known[name])
+    return {}
 
 
 def _first(known: Mapping[str, Any], ids: tuple[str, str]) -> Any:

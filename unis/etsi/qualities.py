@@ -32,18 +32,19 @@ class LinkReader:
     flavour: DataNode  # df
 
     def passed(self, path: Iterable[PassedVnf]) -> list[PassedLink]:
-        """The links at the connection points of a path, each once."""
+        """The links at the connection points of a path, each once, as packets pass them."""
         profiles = self.flavour.keyed("vnf-profile")
         names: dict[str, DataNode] = {}
         for vnf in path:
-            for name, node in self._at(profiles[vnf.profile], {point for point, _ in vnf.points}):
-                names.setdefault(name, node)
+            for passed, _ in vnf.points:
+                for name, node in self._at(profiles[vnf.profile], passed):
+                    names.setdefault(name, node)
         return [self._link(name, node) for name, node in names.items()]
 
-    def _at(self, profile: DataNode, points: set[str]) -> Iterator[tuple[str, DataNode]]:
+    def _at(self, profile: DataNode, passed: str) -> Iterator[tuple[str, DataNode]]:
         for connected in profile.items("virtual-link-connectivity"):
             for point in connected.items("constituent-cpd-id"):
-                if point.peek("constituent-cpd-id") not in points:
+                if point.peek("constituent-cpd-id") != passed:
                     continue
                 point.text("constituent-cpd-id")
                 point.text("constituent-base-element-id")
