@@ -48,9 +48,13 @@ class PassageWriter {
   std::uint16_t Sent(unis_sampler& sampler, std::uint16_t chain, std::span<rte_mbuf* const> packets,
                      Send send) noexcept {
     unis_samples samples;
-    if (!Sample(sampler, rte_rdtsc(), packets, samples)) return send();
-    unis_passage burst{
-        .stamp = 0, .begin = rte_rdtsc(), .end = 0, .kind = UNIS_SENT, .packets = 0, .port = chain};
+    const std::uint64_t now = rte_rdtsc();
+    if (!Sample(sampler, now, packets, samples)) return send();
+    unis_passage burst{};
+    burst.kind = UNIS_SENT;
+    burst.port = chain;
+    burst.begin = rte_rdtsc();
+    burst.own = unis_own(now, burst.begin);
     burst.packets = send();
     burst.end = rte_rdtsc();
     Note(sampler, samples, burst);
@@ -63,13 +67,13 @@ class PassageWriter {
     unis_samples samples;
     if (unis_reader_is_gone(&log_->shm(), begin) != 0) return;
     if (!Sample(sampler, end, packets, samples)) return;
-    Note(sampler, samples,
-         {.stamp = 0,
-          .begin = begin,
-          .end = end,
-          .kind = UNIS_RECEIVED,
-          .packets = static_cast<std::uint16_t>(packets.size()),
-          .port = chain});
+    unis_passage burst{};
+    burst.kind = UNIS_RECEIVED;
+    burst.port = chain;
+    burst.begin = begin;
+    burst.end = end;
+    burst.packets = static_cast<std::uint16_t>(packets.size());
+    Note(sampler, samples, burst);
   }
 
  private:

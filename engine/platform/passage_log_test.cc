@@ -93,7 +93,7 @@ TEST_F(PassageLogTest, TheSinkNotesTheFirstPacketOfEachPeriod) {
   EXPECT_EQ(noted[2].port, 1U);
   EXPECT_EQ(noted[0].packets, 7U);
   for (const unis_passage& passage : noted) {
-    EXPECT_EQ(passage.kind, std::uint32_t{UNIS_RECEIVED});
+    EXPECT_EQ(passage.kind, UNIS_RECEIVED);
     EXPECT_LT(before, passage.begin);
     EXPECT_LT(passage.begin, passage.end);
   }
@@ -140,7 +140,7 @@ TEST_F(PassageLogTest, TheSourceNotesWhatItSends) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const unis_passage& passage = reader_->Log(tid)->passages[i];
     EXPECT_EQ(passage.stamp, expected[i]);
-    EXPECT_EQ(passage.kind, std::uint32_t{UNIS_SENT});
+    EXPECT_EQ(passage.kind, UNIS_SENT);
     EXPECT_GT(passage.packets, 0U);
     EXPECT_LE(passage.stamp, passage.begin);
     EXPECT_LT(passage.begin, passage.end);
@@ -173,15 +173,23 @@ TEST_F(PassageLogTest, ComponentsOfOneThreadShareItsLog) {
   PassagesForTest::Stamp(packet, 10'010);
   unis_sampler sent{}, received{};
   one.Sent(sent, 3, std::span(&packet, 1), [] { return 1; });
-  two.Received(received, 3, std::span(&packet, 1), 20'005, 20'006);
+  const std::uint64_t begin = rte_rdtsc(), end = begin + 1;
+  two.Received(received, 3, std::span(&packet, 1), begin, end);
+  const std::uint64_t after = rte_rdtsc();
   ASSERT_EQ(reader_->Written(), 2U);
-  EXPECT_EQ(reader_->Log()->passages[0].kind, std::uint32_t{UNIS_SENT});
-  EXPECT_EQ(reader_->Log()->passages[1], (unis_passage{.stamp = 10'010,
-                                                       .begin = 20'005,
-                                                       .end = 20'006,
-                                                       .kind = UNIS_RECEIVED,
-                                                       .packets = 1,
-                                                       .port = 3}));
+  const unis_passage& sent_one = reader_->Log()->passages[0];
+  EXPECT_EQ(sent_one.kind, UNIS_SENT);
+  EXPECT_GT(sent_one.own, 0);
+  const unis_passage& received_one = reader_->Log()->passages[1];
+  EXPECT_EQ(received_one, (unis_passage{.stamp = 10'010,
+                                        .begin = begin,
+                                        .end = end,
+                                        .kind = UNIS_RECEIVED,
+                                        .own = received_one.own,
+                                        .packets = 1,
+                                        .port = 3}));
+  EXPECT_LE(received_one.own, after - end);
+  EXPECT_GT(received_one.own, 0);
   rte_pktmbuf_free(packet);
 }
 

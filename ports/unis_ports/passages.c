@@ -61,8 +61,8 @@ uint16_t passages_receive_looking(uint16_t port, eth_rx_burst_t burst, void *que
     unis_prepare_note(thread->log, &thread->received[port], passage.end);
     return n;
   }
-  unis_note(thread->log, &thread->received[port], &samples, &passage);
   if (unlikely(twice)) unis_note_in_vain(thread->log, &samples, &passage);
+  unis_note(thread->log, &thread->received[port], &samples, &passage);
   return n;
 }
 
@@ -73,14 +73,16 @@ uint16_t passages_send_looking(uint16_t port, eth_tx_burst_t burst, void *queue,
   struct passing *thread = nb_bufs == 0 ? NULL : passing_of_thread();
   struct unis_passage passage = {.kind = UNIS_SENT, .port = port};
   struct unis_samples samples;
+  uint64_t now;
 
   if (unlikely(thread == NULL)) return burst(queue, bufs, nb_bufs);
-  if (unlikely(twice))
-    unis_sample_in_vain(passages, &thread->sent[port], rte_rdtsc(), bufs, nb_bufs);
-  unis_sample(passages, &thread->sent[port], rte_rdtsc(), bufs, nb_bufs, &samples);
+  now = rte_rdtsc();
+  if (unlikely(twice)) unis_sample_in_vain(passages, &thread->sent[port], now, bufs, nb_bufs);
+  unis_sample(passages, &thread->sent[port], now, bufs, nb_bufs, &samples);
   if (likely(samples.count == 0)) return burst(queue, bufs, nb_bufs);
   if (unlikely(twice)) rte_rdtsc();
   passage.begin = rte_rdtsc();
+  passage.own = unis_own(now, passage.begin);
   passage.packets = burst(queue, bufs, nb_bufs);
   passage.end = rte_rdtsc();
   if (unlikely(twice)) rte_rdtsc();

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define UNIS_PASSAGES_FILE "unis_passages" /* name of the memfd */
-#define UNIS_PASSAGES_VERSION 2
+#define UNIS_PASSAGES_VERSION 3
 #define UNIS_PASSAGES_THREADS 32
 #define UNIS_PASSAGES_KEPT 8192  /* the newest of a thread; a power of two */
 #define UNIS_PASSAGES_MARK_AT 44 /* bytes from the first of the frame: mark, then stamp */
@@ -32,7 +32,9 @@ struct unis_passage {
   uint64_t stamp; /* of the packet */
   uint64_t begin; /* the burst was called (TSC) */
   uint64_t end;   /* and returned */
-  uint32_t kind;
+  uint16_t kind;
+  uint16_t own; /* TSC cycles by which it was held up to be looked at and noted, UINT16_MAX: that or
+                 * more; of what was received after `end`, of what was sent before `begin` */
   uint16_t packets; /* of the burst; where it was sent: that were taken */
   uint16_t port;    /* its number in the process; of the engine: of its chain, from 0 */
 };

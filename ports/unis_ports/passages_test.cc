@@ -26,6 +26,7 @@
 #include "engine/base/turns.h"
 #include "ports/unis_ports/open_port_for_test.h"
 #include "ports/unis_ports/passages_for_test.h"
+#include "ports/unis_ports/sampling.h"
 
 namespace unis {
 namespace {
@@ -158,18 +159,29 @@ TEST_F(PassagesTest, SaysWhereAndWhenTheBurstWas) {
   const auto noted = Noted();
   ASSERT_EQ(noted.size(), 2U);
   EXPECT_NE(port, other);
-  EXPECT_EQ(noted[0].kind, std::uint32_t{UNIS_SENT});
+  EXPECT_EQ(noted[0].kind, UNIS_SENT);
   EXPECT_EQ(noted[0].port, port);
   EXPECT_EQ(noted[0].packets, 3);
   EXPECT_LT(begin, noted[0].begin);
   EXPECT_LT(noted[0].begin, noted[0].end);
   EXPECT_LT(noted[0].end, middle);
-  EXPECT_EQ(noted[1].kind, std::uint32_t{UNIS_RECEIVED});
+  EXPECT_EQ(noted[1].kind, UNIS_RECEIVED);
   EXPECT_EQ(noted[1].port, port);
   EXPECT_EQ(noted[1].packets, 2);
   EXPECT_LT(middle, noted[1].begin);
   EXPECT_LT(noted[1].begin, noted[1].end);
   EXPECT_LT(noted[1].end, end);
+  // What was sent is held up before the burst, what was received behind it.
+  EXPECT_GT(noted[0].own, 0);
+  EXPECT_LT(begin, noted[0].begin - noted[0].own);
+  EXPECT_GT(noted[1].own, 0);
+  EXPECT_LE(noted[1].end + noted[1].own, end);
+}
+
+TEST_F(PassagesTest, ALongHoldUpIsToldAsTheLongest) {
+  EXPECT_EQ(unis_own(7, 7 + 65'534), 65'534);
+  EXPECT_EQ(unis_own(7, 7 + 65'535), UINT16_MAX);
+  EXPECT_EQ(unis_own(7, 7 + (std::uint64_t{1} << 40)), UINT16_MAX);
 }
 
 // Whoever has to wait for its turn has not called the driver yet.

@@ -55,6 +55,26 @@ static inline uint64_t unis_next_period(uint64_t origin, uint64_t period, uint64
   return next > stamp ? next : UINT64_MAX;
 }
 
+/* The first of the packets from `first` to `last` with such a stamp or a later one, which `last` has.
+ * Stamps grow, so few packets are looked at: their memory may be cold, and the function has yet to
+ * ask for it.
+ */
+static inline uint32_t unis_first_since(struct rte_mbuf *const *packets, uint32_t first,
+                                        uint32_t last, uint64_t since, uint64_t mark) {
+  while (first < last) {
+    const uint32_t middle = first + (last - first) / 2;
+    uint32_t at = middle;
+    uint64_t stamp;
+
+    while ((stamp = unis_stamp_of(packets[at], mark)) == 0 && at > first) at--;
+    if (stamp != 0 && stamp >= since)
+      last = at;
+    else
+      first = middle + 1;
+  }
+  return last;
+}
+
 /* Looks for the first packet of each period in the burst. At `now` (TSC), which is after the burst
  * was received or before it is sent, no packet has a later stamp: so most bursts are not looked at.
  */
@@ -75,8 +95,8 @@ static inline void unis_sample(const struct unis_passages *shm, struct unis_samp
   period = __atomic_load_n(&shm->period, __ATOMIC_RELAXED);
   if (period == 0) period = 1;
   for (i = 0; i < count && last >= next && samples->count < UNIS_SAMPLES_MOST; i++) {
+    i = unis_first_since(packets, i, count - 1, next, mark);
     stamp = unis_stamp_of(packets[i], mark);
-    if (stamp == 0 || stamp < next) continue;
     next = unis_next_period(origin, period, stamp);
     samples->of[samples->count].stamp = stamp;
     samples->of[samples->count].next = next;
@@ -92,6 +112,12 @@ static inline void unis_store_passage(struct unis_passage *to, const struct unis
   __atomic_store_n(&to->kind, burst->kind, __ATOMIC_RELAXED);
   __atomic_store_n(&to->packets, burst->packets, __ATOMIC_RELAXED);
   __atomic_store_n(&to->port, burst->port, __ATOMIC_RELAXED);
+  __atomic_store_n(&to->own, burst->own, __ATOMIC_RELAXED);
+}
+
+/* Of a passage. */
+static inline uint16_t unis_own(uint64_t begin, uint64_t end) {
+  return end - begin < UINT16_MAX ? (uint16_t)(end - begin) : UINT16_MAX;
 }
 
 /* A period has begun, and its packet comes soon: its note shall not wait for memory. */
@@ -104,6 +130,7 @@ static inline void unis_prepare_note(struct unis_passage_log *log,
 }
 
 /* Notes those of the samples that are among the first `burst->packets`. The others may come again.
+ * A received packet is held up until it is noted: by this too.
  */
 static inline void unis_note(struct unis_passage_log *log, struct unis_sampler *sampler,
                              const struct unis_samples *samples, const struct unis_passage *burst) {
@@ -111,7 +138,11 @@ static inline void unis_note(struct unis_passage_log *log, struct unis_sampler *
   uint32_t i;
 
   for (i = 0; i < samples->count && samples->of[i].at < burst->packets; i++) {
-    unis_store_passage(&log->passages[written % UNIS_PASSAGES_KEPT], burst, samples->of[i].stamp);
+    struct unis_passage *to = &log->passages[written % UNIS_PASSAGES_KEPT];
+
+    unis_store_passage(to, burst, samples->of[i].stamp);
+    if (burst->kind == UNIS_RECEIVED)
+      __atomic_store_n(&to->own, unis_own(burst->end, rte_rdtsc()), __ATOMIC_RELAXED);
     sampler->next = samples->of[i].next;
     __atomic_store_n(&log->written, ++written, __ATOMIC_RELEASE);
   }

@@ -24,7 +24,9 @@ from unis.parts.accounting import (
 )
 from unis.parts.passages import Direction, Passage
 from unis.parts.result import (
+    RoundParts,
     WindowParts,
+    closed,
     cost_of_looking,
     place_parts,
     residual_interval,
@@ -156,6 +158,23 @@ def test_each_part_is_what_happened_and_all_are_the_latency(way: Way) -> None:
     # One behind the other, without a gap.
     ends = [CLOCK.ns(STAMP), *(span.end for span in packet.spans)]
     assert [span.begin for span in packet.spans] == ends[:-1]
+
+
+@given(WAYS, st.data())
+def test_the_time_that_noting_took_is_in_no_part(way: Way, data: st.DataObject) -> None:
+    """Of what was received it is after the call, of what was sent before it; the sink's is over."""
+    model = passed(way)
+    held: Counter[tuple[str, str]] = Counter()
+    for name, all_ in model.passages.items():
+        for at, passage in enumerate(all_):
+            ns = data.draw(st.integers(0, 40))
+            all_[at] = replace(passage, own=3 * ns)
+            if name != SINK:
+                held[name, QUEUEING if name == SOURCE else PROCESSING] += ns
+    (packet,) = model.account().packets
+    expected = {key: max(0, ns - held[key]) for key, ns in model.parts.items()}
+    assert {key: ns for key, ns in packet.parts.items() if ns} == {**+Counter(expected)}
+    assert packet.ns + packet.own == model.latency
 
 
 @given(WAYS, st.data())
@@ -326,18 +345,30 @@ def test_a_cost_that_cannot_be_told_from_nothing_is_none() -> None:
 
 
 def test_parts_of_the_middle_half_of_the_rounds_add_up() -> None:
-    rounds = [of(packet(queueing=q, processing=p)) for q, p in [(1, 9), (9, 1), (5, 6), (900, 1)]]
+    told = [(1, 9), (9, 1), (5, 6), (900, 1)]
+    rounds = [RoundParts(10, of(packet(queueing=q, processing=p))) for q, p in told]
     found = place_parts("f", rounds, {QUEUEING, PROCESSING})
     assert found.ns == (10 + 11) / 2
     assert found.parts[QUEUEING].ns_per_packet == (9 + 5) / 2
+    assert closed(rounds) == (10, found.ns)
+
+
+def test_latency_and_sum_are_of_the_same_rounds() -> None:
+    """A machine that gets slower in half of them changes both, and no residual."""
+    rounds = [RoundParts(10 * ns, of(packet(queueing=9 * ns))) for ns in (1, 1, 1, 70, 70, 70)]
+    latency, sum_ns = closed(rounds)
+    assert sum_ns == pytest.approx(0.9 * latency)
+    assert residual_interval(rounds) == pytest.approx((0.1, 0.1))
 
 
 def test_the_interval_of_a_residual_holds_it_and_narrows_with_the_rounds() -> None:
-    def rounds(spread: int) -> list[WindowParts]:
-        return [of(packet(queueing=90 + at * spread)) for at in (-2, -1, 0, 1, 2, 0)]
+    def rounds(spread: int) -> list[RoundParts]:
+        return [
+            RoundParts(100, of(packet(queueing=90 + at * spread))) for at in (-2, -1, 0, 1, 2, 0)
+        ]
 
-    assert residual_interval([100.0] * 6, rounds(0)) == pytest.approx((0.1, 0.1))
-    narrow, wide = (residual_interval([100.0] * 6, rounds(spread)) for spread in (1, 9))
+    assert residual_interval(rounds(0)) == pytest.approx((0.1, 0.1))
+    narrow, wide = (residual_interval(rounds(spread)) for spread in (1, 9))
     assert wide[0] < narrow[0] < 0.1 < narrow[1] < wide[1]
 
 
@@ -352,7 +383,7 @@ def test_copies_are_of_the_receive_call() -> None:
 
 def test_what_is_of_the_kernel_is_told_as_such() -> None:
     window = WindowParts(parts={("f", RUN_DELAY): 1, ("f", QUEUEING): 2, ("g", SEND): 3})
-    found = place_parts("f", [window, window], {RUN_DELAY, QUEUEING, SEND})
+    found = place_parts("f", [RoundParts(6, window)] * 2, {RUN_DELAY, QUEUEING, SEND})
     assert {part: time.provider for part, time in found.parts.items()} == {
         QUEUEING: "passages", RUN_DELAY: "tracepoints", SEND: "passages",
     }  # fmt: skip

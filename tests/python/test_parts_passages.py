@@ -36,7 +36,7 @@ def memory() -> Iterator[Any]:
     os.ftruncate(file, ALL.itemsize)
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
     array = np.memmap(f"/proc/self/fd/{file}", ALL, mode="r+", shape=1)
-    array["version"] = 2
+    array["version"] = 3
     yield array[0]
     os.close(file)
 
@@ -44,7 +44,7 @@ def memory() -> Iterator[Any]:
 def write(memory: Any, thread: int, number: int) -> None:
     log = memory["logs"][thread]
     written = int(log["written"])
-    log["passages"][written % KEPT] = (number, number + 1, number + 2, 2, 32, 0)
+    log["passages"][written % KEPT] = (number, number + 1, number + 2, 2, 5, 32, 0)
     log["written"] = written + 1
 
 
@@ -86,7 +86,7 @@ def test_what_is_written_while_something_is_measured_is_read(memory: Any) -> Non
             write(memory, 3, 1015)
         assert memory["looks"] == 0
         assert noted.passages == {
-            "f": [Passage(n, n + 1, n + 2, Direction.SENT, os.getpid()) for n in (1005, 1015)]
+            "f": [Passage(n, n + 1, n + 2, Direction.SENT, os.getpid(), 5) for n in (1005, 1015)]
         }
 
 
@@ -138,7 +138,7 @@ def test_a_process_that_is_gone_is_told() -> None:
 def test_a_file_that_may_shrink_is_not_read() -> None:
     file = os.memfd_create("unis_passages")
     os.ftruncate(file, ALL.itemsize)
-    np.memmap(f"/proc/self/fd/{file}", ALL, mode="r+", shape=1)["version"] = 2
+    np.memmap(f"/proc/self/fd/{file}", ALL, mode="r+", shape=1)["version"] = 3
     try:
         with pytest.raises(UnisError, match="does not tell when it has packets"):
             PassageLog(os.getpid())

@@ -29,7 +29,7 @@ class Offered:
     arrivals: str  # constant, poisson
 
 
-_OVERLOAD_PPS = 50e6  # more than passes on kernel devices
+PACED_OVERLOAD_PPS = 50e6  # more than a source that keeps distances sends, or a device takes
 
 
 def overload(plan: Plan) -> Offered:
@@ -37,7 +37,7 @@ def overload(plan: Plan) -> Offered:
     may be slower than the chain.
     """
     in_memory = all(link.kind in ("ring", "memif", "vhost") for link in plan.links)
-    return Offered(0 if in_memory else _OVERLOAD_PPS, "constant")
+    return Offered(0 if in_memory else PACED_OVERLOAD_PPS, "constant")
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,11 @@ class PartSpan:
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet: ns of each part, by place and part."""
+    """One packet: ns of each part, by place and part, without `own`."""
 
     parts: Mapping[tuple[str, str], int]
-    spans: Sequence[PartSpan]  # in order of time
+    spans: Sequence[PartSpan]  # in order of time, with it
+    own: int = 0  # by so much the packet was held up to be noted, ns
 
     @property
     def ns(self) -> int:
@@ -155,7 +156,34 @@ def _packet(
         at = leg.end
     if at != end:
         return "its times are not in order"
-    return Packet(_sums(spans), spans)
+    sums = _sums(spans)
+    own = _take_off(sums, _own(seen, functions, clock))
+    return Packet(sums, spans, own)
+
+
+def _own(
+    seen: Mapping[str, _Seen], functions: Sequence[str], clock: Clock
+) -> Iterator[tuple[tuple[str, str], int]]:
+    """How long the packet was held up to be noted, ns, by the part that contains this."""
+    for name in [SOURCE, *functions]:
+        sent = seen[name][Direction.SENT]
+        part = QUEUEING if name == SOURCE else PROCESSING
+        yield (name, part), clock.ns(sent.begin) - clock.ns(sent.begin - sent.own)
+        if name != SOURCE:
+            received = seen[name][Direction.RECEIVED]
+            yield (name, part), clock.ns(received.end + received.own) - clock.ns(received.end)
+
+
+def _take_off(sums: Counter[tuple[str, str]], own: Iterator[tuple[tuple[str, str], int]]) -> int:
+    """How much that was. No part gets shorter than 0: what a thread that lost its CPU meanwhile
+    took longer is in another part.
+    """
+    all_ = 0
+    for key, ns in own:
+        taken = min(ns, sums[key])
+        sums[key] -= taken
+        all_ += taken
+    return all_
 
 
 def _legs(seen: Mapping[str, _Seen], functions: Sequence[str], clock: Clock) -> Iterator[_Leg]:
@@ -187,7 +215,7 @@ def _split(leg: _Leg, begin: int, watched: Watched | None) -> list[PartSpan] | N
     return [PartSpan(leg.place, _PART_OF.get(state, leg.part), a, b) for state, a, b in states]
 
 
-def _sums(spans: Sequence[PartSpan]) -> Mapping[tuple[str, str], int]:
+def _sums(spans: Sequence[PartSpan]) -> Counter[tuple[str, str]]:
     sums: Counter[tuple[str, str]] = Counter()
     for span in spans:
         sums[span.place, span.part] += span.end - span.begin

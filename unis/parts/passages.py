@@ -18,13 +18,13 @@ import numpy as np
 from unis.errors import UnisError
 
 _FILE = "/memfd:unis_passages"
-_VERSION = 2
+_VERSION = 3
 _THREADS = 32
 KEPT = 8192  # passages of a thread
 
 _PASSAGE = np.dtype(
-    [("stamp", "u8"), ("begin", "u8"), ("end", "u8"), ("kind", "u4"), ("packets", "u2"),
-     ("port", "u2")]
+    [("stamp", "u8"), ("begin", "u8"), ("end", "u8"), ("kind", "u2"), ("own", "u2"),
+     ("packets", "u2"), ("port", "u2")]
 )  # fmt: skip
 _LOG = np.dtype(
     [("tid", "i4"), ("unused", "u4"), ("written", "u8"), ("unused_too", "u8", 6),
@@ -55,6 +55,7 @@ class Passage:
     end: int  # and returned
     direction: Direction
     thread: int  # TID
+    own: int = 0  # by so much the packet was held up to be noted, after `end` or before `begin`
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ class PassageLog:
             # The writer may have gone on meanwhile, and may be at the one after the last.
             whole = max(first, int(log["written"]) - KEPT + 1)
             found += (
-                Passage(stamp, begin, end, Direction(kind), tid)
-                for stamp, begin, end, kind, _, _ in entries[whole - first :]
+                Passage(stamp, begin, end, Direction(kind), tid, own)
+                for stamp, begin, end, kind, own, _, _ in entries[whole - first :]
                 if kind in _DIRECTIONS
             )
         return found

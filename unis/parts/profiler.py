@@ -15,7 +15,7 @@ from unis.errors import UnisError
 from unis.measure.disturbance import Disturbance
 from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
-from unis.measure.windows import Arm, Offered, Span, measure, overload
+from unis.measure.windows import PACED_OVERLOAD_PPS, Arm, Offered, Span, measure, overload
 from unis.parts.accounting import (
     BLOCKED,
     COPY,
@@ -34,11 +34,12 @@ from unis.parts.passages import KEPT, PassageLog, passage_logs
 from unis.parts.progress import told_rounds
 from unis.parts.result import (
     ChainParts,
+    RoundParts,
     TracingCost,
     WaySpan,
     WindowParts,
+    closed,
     cost_of_looking,
-    explained,
     place_parts,
     residual_interval,
     together,
@@ -115,6 +116,7 @@ class _Traced:
 
 @dataclass(frozen=True)
 class _Round:
+    pps: float  # that was offered
     plain: pb.MeasureReply
     once: _Traced
     twice: _Traced  # all that follows packets was done twice
@@ -166,8 +168,7 @@ class PartsProfiler:
 
     def _profile(self) -> ChainParts:
         most = self._most_pps()
-        pps = self._settings.load * most
-        self._client.settle()  # what the overload left behind
+        pps = self._load_pps(most)
         self._choose_windows(self._latency(pps))
         if self._span.window > self._settings.window:
             self._report(f"packets take long: windows of {self._span.window:.1f} s")
@@ -178,7 +179,11 @@ class PartsProfiler:
             f"are followed at {pps / 1e3:,.1f} kpps"
         )
         self._try_tracers()
-        rounds = [self._round(pps, at) for at in told_rounds(self._settings.rounds, self._report)]
+        rounds = [
+            self._round(self._load_pps(most), at)
+            for at in told_rounds(self._settings.rounds, self._report)
+        ]
+        pps = statistics.median(each.pps for each in rounds)
         self._beside.own_windows(
             lambda: self._window(pps), len(rounds), self._span.settle, self._span.window
         )
@@ -253,6 +258,15 @@ class PartsProfiler:
         found.check()
         return _Traced(reply, found)
 
+    def _load_pps(self, most: float) -> float:
+        """Of the next windows. In memory packets take microseconds, unless the load is more than a
+        source that keeps distances sends at the moment: then they wait for the source.
+        """
+        if not self._overload:
+            most = min(most, _pps(self._window(PACED_OVERLOAD_PPS)))
+        self._client.settle()  # what the overload left behind
+        return self._settings.load * most
+
     def _most_pps(self) -> float:
         found = [_pps(self._window(self._overload)) for _ in range(_PROBES)]
         if not (most := statistics.median(found)):
@@ -271,7 +285,7 @@ class PartsProfiler:
                     plain = self._window(pps)
         if plain is None:
             raise RuntimeError("a round has an untraced window")
-        return _Round(plain, followed[1], followed[2], self._copies(pps))
+        return _Round(pps, plain, followed[1], followed[2], self._copies(pps))
 
     def _copies(self, pps: float) -> Mapping[str, float]:
         """In windows of their own: to see each packet copied costs more than to follow a few."""
@@ -308,7 +322,7 @@ class PartsProfiler:
             latency=statistics.median(latencies),
             throughput=statistics.median(ratios),
             throughput_interval=interval(ratios),
-            ns_per_packet=looking.ns,
+            ns_per_packet=looking.ns + statistics.median(each.once.parts.own for each in rounds),
         )
 
     # ------------------------------------------------------------------ what it comes to
@@ -329,13 +343,18 @@ class PartsProfiler:
         looking: WindowParts,
         cost: TracingCost,
     ) -> ChainParts:
-        windows = [with_copies(without(each.once.parts, looking), each.copies) for each in rounds]
+        parts = [
+            RoundParts(
+                _median_ns(each.plain),
+                with_copies(without(each.once.parts, looking), each.copies),
+            )
+            for each in rounds
+        ]
         functions, edges = (
-            [place_parts(name, windows, self._measured(name)) for name in places]
+            [place_parts(name, parts, self._measured(name)) for name in places]
             for places in (self._route.functions, (SOURCE, SINK))
         )
-        latencies = [_median_ns(each.plain) for each in rounds]
-        latency, sum_ns = statistics.median(latencies), explained(windows)
+        latency, sum_ns = closed(parts)
         followed = [one for each in rounds for one in (each.once, each.twice)]
         return ChainParts(
             machine=MachineSummary.this(self._cpus),
@@ -351,9 +370,11 @@ class PartsProfiler:
             median_latency_ns=latency,
             traced_latency_ns=statistics.median(_median_ns(each.once.reply) for each in rounds),
             explained_ns=sum_ns,
-            traced_explained_ns=statistics.median(each.once.parts.ns for each in rounds),
+            traced_explained_ns=statistics.median(
+                each.once.parts.ns + each.once.parts.own for each in rounds
+            ),
             residual=(latency - sum_ns) / latency,
-            residual_interval=residual_interval(latencies, windows),
+            residual_interval=residual_interval(parts),
             tracing_cost=cost,
             packets=sum(len(each.found.account.packets) for each in followed),
             left_out=together(each.found.account.left_out for each in followed),

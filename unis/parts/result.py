@@ -3,8 +3,9 @@
 import random
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -15,6 +16,8 @@ from unis.measure.paired import interval
 from unis.measure.summary import MachineSummary
 from unis.parts.accounting import BLOCKED, COPY, PARTS, RECEIVE, RUN_DELAY, SOURCE, Account
 from unis.parts.advised import Advice, ChainUse, Trial
+
+_T = TypeVar("_T")
 
 _FEW, _MOST_OF_FEW, _MOST = 4, 0.15, 0.25  # functions, and what a residual may be
 
@@ -28,7 +31,7 @@ _OF_KERNEL = (RUN_DELAY, BLOCKED, COPY)
 class PartTime(BaseModel):
     """One part of the time of a typical packet."""
 
-    ns_per_packet: float  # mean over the middle half of the traced windows
+    ns_per_packet: float  # mean over the middle half of the rounds
     interval: tuple[float, float]  # of their median, 95 %
     provider: Provider  # what it was measured by
 
@@ -60,7 +63,8 @@ class TracingCost(BaseModel):
     latency: float  # ratio of median latencies at the load of the profile
     throughput: float  # ratio of what passes at most
     throughput_interval: tuple[float, float]  # 95 %
-    # That was taken off the parts: with all done twice, less with all done once. 0: cannot be told.
+    # That was taken off the parts: how long a packet was held up to be noted, and what else doing
+    # all twice shows (0 if that cannot be told).
     ns_per_packet: float
 
 
@@ -77,7 +81,9 @@ class ChainParts(BaseModel):
     window: float  # seconds
     functions: list[PlaceParts]
     edges: list[PlaceParts]
-    median_latency_ns: float  # of all packets of windows in which nothing was traced
+    # Of all packets of windows in which nothing was traced; a mean over the middle half of the
+    # rounds, like the parts.
+    median_latency_ns: float
     traced_latency_ns: float  # of all packets of windows in which packets were followed
     explained_ns: float  # all parts
     traced_explained_ns: float  # likewise, with what it costs to follow packets
@@ -124,6 +130,7 @@ class WindowParts(BaseModel):
     """The parts of a typical packet of one window, ns, by place and part."""
 
     parts: dict[tuple[str, str], float]
+    own: float = 0  # that was taken off them: how long the packet was held up to be noted
 
     @property
     def ns(self) -> float:
@@ -143,12 +150,29 @@ def typical(found: Account) -> WindowParts:
     sums: Counter[tuple[str, str]] = Counter()
     for packet in middle:
         sums.update(packet.parts)
-    return WindowParts(parts={key: ns / len(middle) for key, ns in sums.items()})
+    return WindowParts(
+        parts={key: ns / len(middle) for key, ns in sums.items()},
+        own=statistics.fmean(packet.own for packet in middle),
+    )
 
 
-def middle_half(windows: Sequence[WindowParts]) -> list[WindowParts]:
-    """Those whose sum is neither among the lowest nor among the highest quarter; at least one."""
-    ordered = sorted(windows, key=lambda window: window.ns)
+@dataclass(frozen=True)
+class RoundParts:
+    """Windows of one round, which see the same machine."""
+
+    latency: float  # ns, the median of all packets while nothing is traced
+    parts: WindowParts
+
+
+def typical_rounds(rounds: Sequence[RoundParts]) -> list[RoundParts]:
+    """The middle half of them, by latency and sum together, so that neither chooses; at least one.
+    Machines get faster and slower from round to round: both are of the same ones.
+    """
+    return _middle_half(rounds, key=lambda each: each.latency + each.parts.ns)
+
+
+def _middle_half(all_: Sequence[_T], key: Callable[[_T], float]) -> list[_T]:
+    ordered = sorted(all_, key=key)
     left_out = (len(ordered) + 1) // 4
     return ordered[left_out : len(ordered) - left_out]
 
@@ -160,26 +184,24 @@ def cost_of_looking(pairs: Sequence[tuple[WindowParts, WindowParts]]) -> WindowP
     """
     costs = [without(twice, once) for once, twice in pairs]
     low, _ = interval([cost.ns for cost in costs])
-    return _mean(middle_half(costs)) if low > 0 else WindowParts(parts={})
+    middle = _middle_half(costs, key=lambda cost: cost.ns)
+    return _mean(middle) if low > 0 else WindowParts(parts={})
 
 
-def explained(windows: Sequence[WindowParts]) -> float:
-    """The sum of the parts of a chain, ns; of at least one window."""
-    return _mean(middle_half(windows)).ns
+def closed(rounds: Sequence[RoundParts]) -> tuple[float, float]:
+    """Latency and sum of the parts, ns: means over the typical rounds."""
+    middle = typical_rounds(rounds)
+    latency = statistics.fmean(each.latency for each in middle)
+    return latency, _mean([each.parts for each in middle]).ns
 
 
-def residual_interval(
-    latencies: Sequence[float], windows: Sequence[WindowParts]
-) -> tuple[float, float]:
-    """Of the residual, 95 %: latency (ns) and parts of each round. The rounds are drawn anew many
-    times, always in the same way.
-    """
-    draws, rounds = random.Random(0), range(len(latencies))  # noqa: S311
+def residual_interval(rounds: Sequence[RoundParts]) -> tuple[float, float]:
+    """Of the residual, 95 %. The rounds are drawn anew many times, always in the same way."""
+    draws = random.Random(0)  # noqa: S311
     found = []
     for _ in range(_DRAWS):
-        drawn = draws.choices(rounds, k=len(rounds))
-        latency = statistics.median(latencies[at] for at in drawn)
-        found.append((latency - explained([windows[at] for at in drawn])) / latency)
+        latency, sum_ns = closed(draws.choices(rounds, k=len(rounds)))
+        found.append((latency - sum_ns) / latency)
     found.sort()
     return found[_DRAWS // 40], found[-_DRAWS // 40 - 1]
 
@@ -211,15 +233,15 @@ def with_copies(parts: WindowParts, copies: Mapping[str, float]) -> WindowParts:
     return WindowParts(parts=found)
 
 
-def place_parts(name: str, windows: Sequence[WindowParts], measured: Collection[str]) -> PlaceParts:
-    """Those of PARTS that were measured there; of windows, at least one."""
-    mean = _mean(middle_half(windows))
+def place_parts(name: str, rounds: Sequence[RoundParts], measured: Collection[str]) -> PlaceParts:
+    """Those of PARTS that were measured there; of rounds, at least one."""
+    mean = _mean([each.parts for each in typical_rounds(rounds)])
     return PlaceParts(
         name=name,
         parts={
             part: PartTime(
                 ns_per_packet=mean.parts.get((name, part), 0),
-                interval=interval([window.parts.get((name, part), 0) for window in windows]),
+                interval=interval([each.parts.parts.get((name, part), 0) for each in rounds]),
                 provider="tracepoints" if part in _OF_KERNEL else "passages",
             )
             for part in PARTS
