@@ -45,6 +45,24 @@ def test_chains_that_run_are_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert machine.distance(frozenset({0, 1})).found == "not measured: chains run"
 
 
+def test_a_budget_of_0_counts_only_where_the_kernel_refuses_the_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpu.rt_runtime_us").write_text("0\n")
+    monkeypatch.setattr(kernel, "_cpu_cgroup", lambda: tmp_path)
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    granted = kernel.rt_groups()
+    assert granted.level is Level.OK
+    assert "grants real-time classes" in granted.found
+    assert (os.sched_getscheduler(0), os.sched_getparam(0)) == before
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    assert kernel.rt_groups().level is Level.BLOCKED
+
+
 def test_timers_that_end_late_are_told() -> None:
     late = machine.timers(lambda seconds: time.sleep(seconds + 0.0003))
     assert late.level is Level.NOTE
