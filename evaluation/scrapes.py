@@ -56,11 +56,24 @@ class ScrapeCost(BaseModel):
     disturbed: Disturbance
 
     @property
-    def kept(self) -> bool | None:
-        """Whether they cost less than ALLOWED; None: that cannot be told from these windows."""
-        if self.ratio is None or self.ratio.lo <= 1 - ALLOWED <= self.ratio.hi:
+    def each_second(self) -> Ratio | None:
+        """The ratio for a scrape each second, if each costs the same."""
+        if self.ratio is None:
             return None
-        return self.ratio.lo > 1 - ALLOWED
+        median, low, high = (
+            1 - self.every_s * (1 - value)
+            for value in (self.ratio.median, self.ratio.lo, self.ratio.hi)
+        )
+        return Ratio(median=median, lo=low, hi=high)
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether one each second costs less than ALLOWED; None: that cannot be told from these
+        windows.
+        """
+        if (ratio := self.each_second) is None or ratio.lo <= 1 - ALLOWED <= ratio.hi:
+            return None
+        return ratio.lo > 1 - ALLOWED
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from evaluation.scrapes import ScrapeCost
 
 _VERDICTS = {
-    True: ("scrapes cost under 0.5 % of the throughput", "green"),
-    False: ("scrapes cost more than 0.5 % of the throughput", "red"),
-    None: ("whether scrapes cost under 0.5 % cannot be told from these windows", "yellow"),
+    True: ("a scrape each second costs under 0.5 % of the throughput", "green"),
+    False: ("a scrape each second costs more than 0.5 % of the throughput", "red"),
+    None: (
+        "whether a scrape each second costs under 0.5 % cannot be told from these windows",
+        "yellow",
+    ),
 }
 
 
 def scrapes(
-    every: Annotated[float, between(0.1, 60, "Seconds between two scrapes.")] = 1.0,
+    every: Annotated[float, between(0.2, 60, "Seconds between two scrapes.")] = 1.0,
     cost: Annotated[str, typer.Option(help="Cost of a packet: light, medium, heavy.")] = "light",
     length: Annotated[str, typer.Option(help="Number of functions in the chain.")] = "3",
     rounds: Annotated[
@@ -36,9 +39,10 @@ def scrapes(
 ) -> None:
     """Measure what it costs a chain at full load that Prometheus scrapes its metrics.
 
-    Windows with scrapes and without alternate; `unis serve` runs throughout.
+    Windows with scrapes and without alternate; `unis serve` runs throughout. More scrapes show more
+    clearly what one costs: the verdict is on one a second.
 
-    Example: uv run python -m evaluation scrapes --rounds 100
+    Example: uv run python -m evaluation scrapes --every 0.2 --rounds 60
     """
     from evaluation import scrapes as bench
     from unis.plan.machine import Machine
@@ -67,5 +71,10 @@ def _print(result: ScrapeCost) -> None:
         f"{result.scrapes} scrapes of {result.text_bytes / 1000:.0f} kB, one each "
         f"{result.every_s:g} s; the server takes {', '.join(shares)}"
     )
+    if (each := result.each_second) and result.every_s != 1:
+        print_line(
+            f"one each second: {each.median:.4f} of the throughput ({each.lo:.4f}–{each.hi:.4f}), "
+            "if each costs the same"
+        )
     print_disturbed([result.disturbed])
     print_line(*_VERDICTS[result.kept])

@@ -29,8 +29,8 @@ def cost_of(ratio: Ratio | None) -> ScrapeCost:
 @pytest.mark.parametrize(
     ("lo", "hi", "kept", "said"),
     [
-        (0.996, 1.001, True, "scrapes cost under 0.5 %"),
-        (0.990, 0.994, False, "scrapes cost more than 0.5 %"),
+        (0.996, 1.001, True, "a scrape each second costs under 0.5 %"),
+        (0.990, 0.994, False, "costs more than 0.5 %"),
         (0.990, 1.001, None, "cannot be told"),
     ],
 )
@@ -53,6 +53,15 @@ def test_the_verdict_is_that_of_the_whole_interval(
     assert said in output
     assert f"{lo:.4f}–{hi:.4f}" in output
     assert ScrapeCost.model_validate_json(file.read_text()) == result
+
+
+def test_of_more_scrapes_the_verdict_is_on_one_a_second() -> None:
+    more = cost_of(Ratio(median=0.99, lo=0.98, hi=1.0)).model_copy(update={"every_s": 0.2})
+    assert more.each_second is not None
+    assert more.each_second.model_dump() == pytest.approx({"median": 0.998, "lo": 0.996, "hi": 1})
+    assert more.kept is True
+    worse = Ratio(median=0.97, lo=0.96, hi=0.97)
+    assert more.model_copy(update={"ratio": worse}).kept is False
 
 
 def test_without_packets_there_is_no_verdict() -> None:
