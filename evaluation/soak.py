@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,12 @@ _LAST = "last"  # of a chain of its own, which goes on where others die
 _POLICIES = ("unis", "rr", "other")
 _RATE = "20kpps"
 # What grows in the first quarter is caches and pools that fill. So the second is compared with the
-# last, each by the most that was seen in it while no run was up.
+# last, each by the most that was seen in it.
 _GROWTH = {"rss_kb": 4096, "descriptors": 2, "threads": 2, "files": 0}
 
 
 class ProcessReading(BaseModel):
-    """Of the server, while no run was up; and the files below /run/unis."""
+    """Of a process, and the files below /run/unis."""
 
     rss_kb: int
     descriptors: int
@@ -56,6 +56,22 @@ class ProcessReading(BaseModel):
     def most(cls, readings: Sequence[ProcessReading]) -> ProcessReading:
         """The most of each."""
         return cls(**{key: max(getattr(one, key) for one in readings) for key in _GROWTH})
+
+
+class ProcessGrowth(BaseModel):
+    """Of a process that lived throughout."""
+
+    first: ProcessReading
+    """The most in the second quarter."""
+    last: ProcessReading
+    """The most in the last quarter."""
+
+    def grown(self) -> Iterator[str]:
+        """What grew by more than a little."""
+        for key, most in _GROWTH.items():
+            before, after = getattr(self.first, key), getattr(self.last, key)
+            if after > before + most:
+                yield f"{key} grew from {before} to {after}"
 
 
 class SoakResult(BaseModel):
@@ -71,24 +87,15 @@ class SoakResult(BaseModel):
     refused: int
     """Operations that had to be refused, and were."""
     scrapes: int
-    first: ProcessReading | None
-    """The most in the second quarter; None: it was too short."""
-    last: ProcessReading | None
-    """The most in the last quarter."""
+    growth: dict[str, ProcessGrowth]
+    """By process; empty: it was too short."""
     left: list[str]
     """What the runs left on the machine; empty: nothing."""
 
     @property
     def grown(self) -> list[str]:
         """What grew by more than a little."""
-        if not (self.first and self.last):
-            return []
-        both = {key: (getattr(self.first, key), getattr(self.last, key)) for key in _GROWTH}
-        return [
-            f"{key} grew from {before} to {after}"
-            for key, (before, after) in both.items()
-            if after > before + _GROWTH[key]
-        ]
+        return [f"{name}: {each}" for name, it in self.growth.items() for each in it.grown()]
 
 
 class SoakError(UnisError):
@@ -133,11 +140,11 @@ class _Api:
 
 
 class _Soak:
-    def __init__(self, api: _Api, name: str, seed: int, report: Callable[[str], None]) -> None:
+    def __init__(self, api: _Api, name: str, seed: int, *, one_run: bool) -> None:
         self.api = api
+        self.one_run = one_run
         self.name = name
         self.dice = random.Random(seed)  # noqa: S311
-        self.report = report
         self.wanted: _RunModel | None = None
         self.done = Counter[str]()
         self.killed = Counter[str]()
@@ -148,11 +155,11 @@ class _Soak:
 
     def step(self) -> None:
         """One operation, and a look whether the run is as it must be."""
+        ends = {self.restart: 1, self.delete: 1, self.kill_engine: 1, self.kill_launcher: 1}
         there = {
             self.put: 5, self.put_same: 1, self.put_wrong: 2, self.put_unseen: 1, self.dry_run: 2,
             self.set_policy: 4, self.kill_function: 3, self.scrape: 4, self.count: 1,
-            self.restart: 1, self.delete: 1, self.kill_engine: 1, self.kill_launcher: 1,
-            self.second_run: 1,
+            self.second_run: 1, **({} if self.one_run else ends),
         }  # fmt: skip
         away = {self.put: 6, self.put_wrong: 1, self.dry_run: 1, self.delete: 1, self.scrape: 1}
         up = self.wanted is not None and self.wanted.phase == "running"
@@ -318,6 +325,13 @@ class _Soak:
     def _state(self) -> RunState | None:
         return run_directory(self.name).read()
 
+    def living(self) -> dict[str, int]:
+        """PIDs of the run's processes that live throughout, by name."""
+        state = self._state() if self.one_run else None
+        if not (state and state.unisd):
+            return {}
+        return {"unisd": state.unisd.pid, "launcher": state.launcher.pid}
+
     def _is(self, status: int, found: dict[str, Any], wanted: int) -> None:
         if status != wanted:
             raise SoakError(f"{status} instead of {wanted}: {json.dumps(found)[:2000]}")
@@ -340,24 +354,37 @@ class _Soak:
         }  # fmt: skip
 
 
-def soak(operations: int, minutes: float, seed: int, report: Callable[[str], None]) -> SoakResult:
+@dataclass(frozen=True)
+class SoakSettings:
+    """What the command line says."""
+
+    operations: int
+    minutes: float
+    seed: int
+    one_run: bool  # that no operation ends
+
+
+def soak(settings: SoakSettings, report: Callable[[str], None]) -> SoakResult:
     """Ends after so many operations, or minutes, whichever is first. SoakError; whatever happens,
     the run is taken down.
     """
     name = f"soak{os.getpid()}"
     throttle = rt_runtime_us()
-    readings: list[tuple[float, ProcessReading]] = []
+    readings: dict[str, list[tuple[float, ProcessReading]]] = {}
     begin = time.monotonic()
     with served() as (socket_file, pid):
-        it = _Soak(_Api(socket_file), name, seed, report)
+        it = _Soak(_Api(socket_file), name, settings.seed, one_run=settings.one_run)
         try:
-            for number in range(operations):
-                passed = max((time.monotonic() - begin) / (minutes * 60), number / operations)
+            for number in range(settings.operations):
+                waited = (time.monotonic() - begin) / (settings.minutes * 60)
+                passed = max(waited, number / settings.operations)
                 if passed >= 1:
                     break
                 it.step()
-                if it.wanted is None:
-                    readings.append((passed, _reading(pid)))
+                if it.wanted is None or settings.one_run:
+                    for process, its_pid in {"unis serve": pid, **it.living()}.items():
+                        reading = passed, _reading(process, its_pid)
+                        readings.setdefault(process, []).append(reading)
                 if number % 50 == 49:
                     report(f"{number + 1} operations in {time.monotonic() - begin:.0f} s")
         finally:
@@ -369,9 +396,14 @@ def soak(operations: int, minutes: float, seed: int, report: Callable[[str], Non
     left = [one for state in it.states.values() for one in leaks(state, throttle)]
     left += map(str, (base_directory() / "desired").glob(f"*{name}*"))
     return SoakResult(
-        machine=MachineSummary.this(cpus), seed=seed, seconds=time.monotonic() - begin,
+        machine=MachineSummary.this(cpus), seed=settings.seed, seconds=time.monotonic() - begin,
         operations=dict(it.done), killed=dict(it.killed), refused=it.refused, scrapes=it.scrapes,
-        first=_most(readings, 0.25, 0.5), last=_most(readings, 0.75, 1.0), left=left,
+        growth={
+            process: ProcessGrowth(first=first, last=last)
+            for process, all_ in readings.items()
+            if (first := _most(all_, 0.25, 0.5)) and (last := _most(all_, 0.75, 1.0))
+        },
+        left=left,
     )  # fmt: skip
 
 
@@ -382,14 +414,14 @@ def _most(
     return ProcessReading.most(found) if found else None
 
 
-def _reading(pid: int) -> ProcessReading:
-    """UnisError: it is gone."""
+def _reading(name: str, pid: int) -> ProcessReading:
+    """SoakError: it is gone."""
     folder = Path(f"/proc/{pid}")
     try:
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
         descriptors = len([*(folder / "fd").iterdir()])
     except OSError:
-        raise SoakError("`unis serve` has died") from None
+        raise SoakError(f"{name} has died") from None
     return ProcessReading(
         rss_kb=int(status["VmRSS"].split()[0]), threads=int(status["Threads"]),
         descriptors=descriptors, files=_files(),

@@ -20,13 +20,20 @@ def soak(
     ] = 1000,
     minutes: Annotated[float, between(0.1, 1440, "End after so many minutes at the latest.")] = 10,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the random numbers.")] = None,
+    one_run: Annotated[
+        bool,
+        typer.Option(
+            "--one-run",
+            help="No operation ends the run, so its engine and launcher may show growth.",
+        ),
+    ] = False,
     file: ResultFileOption = None,
 ) -> None:
     """Change a run by random operations over the API, kill its processes, and scrape its metrics.
 
     After each operation the run must be what a model says. At the end nothing may be left of the
-    runs, and the server may not have grown by more than 4 MB, 2 descriptors and 2 threads. Needs
-    CPU 1 for itself.
+    runs, and no process that lived throughout may have grown by more than 4 MB, 2 descriptors and 2
+    threads: the server, and with --one-run engine and launcher too. Needs CPU 1 for itself.
 
     Example: uv run python -m evaluation soak --minutes 10
     """
@@ -36,7 +43,7 @@ def soak(
     say(f"seed {used}")
     if file:
         writable(file)
-    result = bench.soak(operations, minutes, used, say)
+    result = bench.soak(bench.SoakSettings(operations, minutes, used, one_run), say)
     if file:
         write_result(file, result.model_dump_json(indent=2) + "\n")
     total = sum(result.operations.values())
@@ -45,13 +52,14 @@ def soak(
     killed = ", ".join(f"{count} {what}" for what, count in sorted(result.killed.items()))
     print_line(f"killed: {killed or 'nothing'}")
     print_line(f"{result.refused} were refused, as they had to be; {result.scrapes} scrapes")
-    if (before := result.first) and (after := result.last):
+    for name, growth in result.growth.items():
+        before, after = growth.first, growth.last
         print_line(
-            f"unis serve, second quarter → last: memory {before.rss_kb:,} → {after.rss_kb:,} kB, "
+            f"{name}, second quarter → last: memory {before.rss_kb:,} → {after.rss_kb:,} kB, "
             f"descriptors {before.descriptors} → {after.descriptors}, threads {before.threads} → "
             f"{after.threads}; files {before.files} → {after.files}"
         )
-    else:
+    if not result.growth:
         print_line("it was too short to tell whether something grew", "yellow")
     if wrong := [*result.left, *result.grown]:
         raise fail("\n".join(wrong), code=1)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.machine import Machine
 
 
@@ -16,4 +18,18 @@ def test_random_operations_leave_the_machine_as_the_model_says(
     assert sum(found["killed"].values()) > 0
     assert found["left"] == []
     assert "nothing is left of the runs" in said
+    machine.assert_clean()
+
+
+@pytest.mark.long
+def test_one_run_throughout_shows_whether_its_engine_grows(
+    machine: Machine, tmp_path: Path
+) -> None:
+    file = tmp_path / "soak.json"
+    machine.evaluation(
+        "soak", "--operations", "24", "--seed", "3", "--one-run", "--json", str(file)
+    )
+    found = json.loads(file.read_text())
+    assert {*found["killed"]} <= {"functions"}
+    assert {*found["growth"]} == {"unis serve", "unisd", "launcher"}
     machine.assert_clean()
