@@ -55,9 +55,8 @@ static inline uint64_t unis_next_period(uint64_t origin, uint64_t period, uint64
   return next > stamp ? next : UINT64_MAX;
 }
 
-/* The first of the packets from `first` to `last` with such a stamp or a later one, which `last` has.
- * Stamps grow, so few packets are looked at: their memory may be cold, and the function has yet to
- * ask for it.
+/* From `first` on, the first packet whose stamp is `since` or later; `last` is one. Stamps grow, so
+ * few packets are looked at: their memory may be cold.
  */
 static inline uint32_t unis_first_since(struct rte_mbuf *const *packets, uint32_t first,
                                         uint32_t last, uint64_t since, uint64_t mark) {
@@ -115,7 +114,7 @@ static inline void unis_store_passage(struct unis_passage *to, const struct unis
   __atomic_store_n(&to->own, burst->own, __ATOMIC_RELAXED);
 }
 
-/* Of a passage. */
+/* How long a packet was held up, as a passage has it. */
 static inline uint16_t unis_own(uint64_t begin, uint64_t end) {
   return end - begin < UINT16_MAX ? (uint16_t)(end - begin) : UINT16_MAX;
 }
@@ -130,7 +129,7 @@ static inline void unis_prepare_note(struct unis_passage_log *log,
 }
 
 /* Notes those of the samples that are among the first `burst->packets`. The others may come again.
- * A received packet is held up until it is noted: by this too.
+ * A received packet is held up until it is noted.
  */
 static inline void unis_note(struct unis_passage_log *log, struct unis_sampler *sampler,
                              const struct unis_samples *samples, const struct unis_passage *burst) {

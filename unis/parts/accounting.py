@@ -1,15 +1,15 @@
 """The parts of the time of a packet on its way through a chain, from what was noted of it.
 
 The parts of a packet add up to its latency, from its stamp until the sink takes it, because each
-part ends where the next begins. Whatever is missing of a packet leaves the packet out: it is
-counted, and nothing is guessed.
+part ends where the next begins. What noting the packet took is taken off both. Whatever is missing
+of a packet leaves the packet out: it is counted, and nothing is guessed.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from unis.parts.passages import Direction, Passage
+from unis.parts.passages import OWN_MOST, Direction, Passage
 from unis.parts.threads import Clock, State, ThreadStates
 
 # Of a function. The first three are while a packet waits for it.
@@ -42,7 +42,7 @@ class Packet:
     """One packet: ns of each part, by place and part, without `own`."""
 
     parts: Mapping[tuple[str, str], int]
-    spans: Sequence[PartSpan]  # in order of time, with it
+    spans: Sequence[PartSpan]  # in order of time; `own` is in them
     own: int = 0  # by so much the packet was held up to be noted, ns
 
     @property
@@ -140,6 +140,8 @@ def _packet(
     for name in functions:
         if seen[name][Direction.RECEIVED].thread != seen[name][Direction.SENT].thread:
             return "it was sent by another thread than received it"
+    if any(passage.own == OWN_MOST for passages in seen.values() for passage in passages.values()):
+        return "it was held up for long when it was noted: its thread lost the CPU"
     at, end = clock.ns(stamp), clock.ns(seen[SINK][Direction.RECEIVED].end)
     if watched and not watched.covers(stamp, seen[SINK][Direction.RECEIVED].end):
         return end - at
@@ -175,9 +177,7 @@ def _own(
 
 
 def _take_off(sums: Counter[tuple[str, str]], own: Iterator[tuple[tuple[str, str], int]]) -> int:
-    """How much that was. No part gets shorter than 0: what a thread that lost its CPU meanwhile
-    took longer is in another part.
-    """
+    """How much that was. No part gets shorter than 0."""
     all_ = 0
     for key, ns in own:
         taken = min(ns, sums[key])

@@ -21,6 +21,7 @@ _FILE = "/memfd:unis_passages"
 _VERSION = 3
 _THREADS = 32
 KEPT = 8192  # passages of a thread
+OWN_MOST = 0xFFFF  # of `own`: that or more
 
 _PASSAGE = np.dtype(
     [("stamp", "u8"), ("begin", "u8"), ("end", "u8"), ("kind", "u2"), ("own", "u2"),

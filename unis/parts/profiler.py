@@ -39,13 +39,11 @@ from unis.parts.result import (
     WaySpan,
     WindowParts,
     closed,
-    cost_of_looking,
     place_parts,
     residual_interval,
     together,
     typical,
-    with_copies,
-    without,
+    without_looking,
 )
 from unis.parts.route import route
 from unis.parts.threads import Copies
@@ -187,8 +185,12 @@ class PartsProfiler:
         self._beside.own_windows(
             lambda: self._window(pps), len(rounds), self._span.settle, self._span.window
         )
-        looking = cost_of_looking([(each.once.parts, each.twice.parts) for each in rounds])
-        return self._result(rounds, pps, most, looking, self._cost(rounds, looking))
+        parts = [
+            RoundParts(_median_ns(each.plain), each.once.parts, each.twice.parts, each.copies)
+            for each in rounds
+        ]
+        _, looking = without_looking(parts)
+        return self._result(rounds, parts, pps, most, self._cost(rounds, looking))
 
     # ------------------------------------------------------------------ windows
 
@@ -259,18 +261,21 @@ class PartsProfiler:
         return _Traced(reply, found)
 
     def _load_pps(self, most: float) -> float:
-        """Of the next windows. In memory packets take microseconds, unless the load is more than a
-        source that keeps distances sends at the moment: then they wait for the source.
+        """Of the next windows. On links in memory a source that keeps distances can be slower than
+        the chain, and its speed changes with the machine's: near its limit packets wait for it.
         """
         if not self._overload:
-            most = min(most, _pps(self._window(PACED_OVERLOAD_PPS)))
+            paced = _pps(self._window(PACED_OVERLOAD_PPS))
+            if not paced:
+                raise _nothing_passes()
+            most = min(most, paced)
         self._client.settle()  # what the overload left behind
         return self._settings.load * most
 
     def _most_pps(self) -> float:
         found = [_pps(self._window(self._overload)) for _ in range(_PROBES)]
         if not (most := statistics.median(found)):
-            raise UnisError("no packet comes through the chain", bad_input=False)
+            raise _nothing_passes()
         return most
 
     def _round(self, pps: float, at: int) -> _Round:
@@ -338,23 +343,17 @@ class PartsProfiler:
     def _result(
         self,
         rounds: list[_Round],
+        parts: list[RoundParts],
         pps: float,
         most: float,
-        looking: WindowParts,
         cost: TracingCost,
     ) -> ChainParts:
-        parts = [
-            RoundParts(
-                _median_ns(each.plain),
-                with_copies(without(each.once.parts, looking), each.copies),
-            )
-            for each in rounds
-        ]
+        told, _ = without_looking(parts)
         functions, edges = (
-            [place_parts(name, parts, self._measured(name)) for name in places]
+            [place_parts(name, told, self._measured(name)) for name in places]
             for places in (self._route.functions, (SOURCE, SINK))
         )
-        latency, sum_ns = closed(parts)
+        latency, sum_ns = closed(told)
         followed = [one for each in rounds for one in (each.once, each.twice)]
         return ChainParts(
             machine=MachineSummary.this(self._cpus),
@@ -407,5 +406,9 @@ def _pps(reply: pb.MeasureReply) -> float:
 def _median_ns(reply: pb.MeasureReply) -> float:
     median = Latency([reply.latency]).percentile_us(50)
     if median is None:
-        raise UnisError("no packet comes through the chain", bad_input=False)
+        raise _nothing_passes()
     return median * 1000
+
+
+def _nothing_passes() -> UnisError:
+    return UnisError("no packet comes through the chain", bad_input=False)

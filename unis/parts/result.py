@@ -161,10 +161,29 @@ class RoundParts:
     """Windows of one round, which see the same machine."""
 
     latency: float  # ns, the median of all packets while nothing is traced
+    once: WindowParts
+    twice: WindowParts  # all that follows packets was done twice
+    copies: Mapping[str, float]  # ns a packet, by function
+
+
+@dataclass(frozen=True)
+class ClosedRound:
+    """A round without what it costs to look."""
+
+    latency: float  # ns
     parts: WindowParts
 
 
-def typical_rounds(rounds: Sequence[RoundParts]) -> list[RoundParts]:
+def without_looking(rounds: Sequence[RoundParts]) -> tuple[list[ClosedRound], WindowParts]:
+    """Each of them, and what was taken off."""
+    looking = cost_of_looking([(each.once, each.twice) for each in rounds])
+    return [
+        ClosedRound(each.latency, with_copies(without(each.once, looking), each.copies))
+        for each in rounds
+    ], looking
+
+
+def typical_rounds(rounds: Sequence[ClosedRound]) -> list[ClosedRound]:
     """The middle half of them, by latency and sum together, so that neither chooses; at least one.
     Machines get faster and slower from round to round: both are of the same ones.
     """
@@ -188,7 +207,7 @@ def cost_of_looking(pairs: Sequence[tuple[WindowParts, WindowParts]]) -> WindowP
     return _mean(middle) if low > 0 else WindowParts(parts={})
 
 
-def closed(rounds: Sequence[RoundParts]) -> tuple[float, float]:
+def closed(rounds: Sequence[ClosedRound]) -> tuple[float, float]:
     """Latency and sum of the parts, ns: means over the typical rounds."""
     middle = typical_rounds(rounds)
     latency = statistics.fmean(each.latency for each in middle)
@@ -196,11 +215,14 @@ def closed(rounds: Sequence[RoundParts]) -> tuple[float, float]:
 
 
 def residual_interval(rounds: Sequence[RoundParts]) -> tuple[float, float]:
-    """Of the residual, 95 %. The rounds are drawn anew many times, always in the same way."""
+    """Of the residual, 95 %. The rounds are drawn anew many times, always in the same way; what it
+    costs to look is found anew each time.
+    """
     draws = random.Random(0)  # noqa: S311
     found = []
     for _ in range(_DRAWS):
-        latency, sum_ns = closed(draws.choices(rounds, k=len(rounds)))
+        drawn, _ = without_looking(draws.choices(rounds, k=len(rounds)))
+        latency, sum_ns = closed(drawn)
         found.append((latency - sum_ns) / latency)
     found.sort()
     return found[_DRAWS // 40], found[-_DRAWS // 40 - 1]
@@ -233,7 +255,7 @@ def with_copies(parts: WindowParts, copies: Mapping[str, float]) -> WindowParts:
     return WindowParts(parts=found)
 
 
-def place_parts(name: str, rounds: Sequence[RoundParts], measured: Collection[str]) -> PlaceParts:
+def place_parts(name: str, rounds: Sequence[ClosedRound], measured: Collection[str]) -> PlaceParts:
     """Those of PARTS that were measured there; of rounds, at least one."""
     mean = _mean([each.parts for each in typical_rounds(rounds)])
     return PlaceParts(
