@@ -50,14 +50,16 @@ def test_a_budget_of_0_counts_only_where_the_kernel_refuses_the_class(
 ) -> None:
     (tmp_path / "cpu.rt_runtime_us").write_text("0\n")
     monkeypatch.setattr(kernel, "_cpu_cgroup", lambda: tmp_path)
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    asked: list[int] = []
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _pid, policy, _: asked.append(policy))
     granted = kernel.rt_groups()
     assert granted.level is Level.OK
     assert "grants real-time classes" in granted.found
-    assert (os.sched_getscheduler(0), os.sched_getparam(0)) == before
+    assert asked == [os.SCHED_RR, os.sched_getscheduler(0)], "back to what it was"
 
-    def refuse(*_: object) -> None:
-        raise PermissionError
+    def refuse(_pid: int, policy: int, _: object) -> None:
+        if policy == os.SCHED_RR:
+            raise PermissionError
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     assert kernel.rt_groups().level is Level.BLOCKED

@@ -1,5 +1,6 @@
 """Does the kernel let us and functions have what they need: rights, CPUs, memory?"""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -156,7 +157,9 @@ def _may_be_real_time() -> bool:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except OSError:
         return False
-    os.sched_setscheduler(0, policy, parameter)
+    finally:
+        with contextlib.suppress(OSError):  # it was not changed
+            os.sched_setscheduler(0, policy, parameter)
     return True
 
 
