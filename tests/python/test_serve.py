@@ -62,9 +62,16 @@ def test_over_tcp_only_this_machine_s_names_are_answered(tmp_path: Path) -> None
         target = json.loads(path.with_suffix(".json").read_text())[0]["targets"][0]
         statuses = {
             host: answered(http.client.HTTPConnection(target), "GET", "/metrics", host=host)[0]
-            for host in (target, "localhost:9464", "[::1]:9464", "evil.example:9464", "")
+            for host in (
+                target,
+                "LocalHost:9464",
+                "[::1]:9464",
+                "10.0.0.1",
+                "evil.example:9464",
+                "",
+            )
         }
-        assert [*statuses.values()] == [200, 200, 200, 421, 421]
+        assert [*statuses.values()] == [200, 200, 200, 200, 421, 421]
         assert answered(over_unix(path), "GET", "/metrics", host="whatever")[0] == 421
         again = ["--socket", tmp_path / "b.sock", "--metrics-listen", target]
         code, said = run("serve", *again)

@@ -222,7 +222,8 @@ class Guarded:
         # A token no browser sends by itself. But plain TCP, and a socket that is forwarded (`ssh
         # -L`), are asked by any page whose name leads there (DNS rebinding).
         if scope["scheme"] != "https" and not _is_local(host := _host(headers)):
-            return StatusReason.MISDIRECTED, f"`{host}`: name this server `localhost`"
+            told = f"`{host}`" if host else "a request without a host"
+            return StatusReason.MISDIRECTED, f"{told}: name this server `localhost`"
         if refused := _from_elsewhere(headers, reading=reading):
             return refused
         path: str = scope["path"]
@@ -274,5 +275,5 @@ def _is_local(host: str) -> bool:
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
-        return name == "localhost"
+        return name.lower() == "localhost"
     return True
