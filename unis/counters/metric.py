@@ -65,7 +65,7 @@ class CountedField:
         """Each message that holds the field and knows its value, and the labels of its place."""
         for labels, message in places.at(self.place):
             if self.known(message):
-                yield {**labels, **self.labels}, message
+                yield ({**labels, **self.labels} if self.labels else labels), message
 
 
 class StatsPlaces:

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 # Upper bounds of latencies, seconds: 1, 2, 5 from a microsecond on, as OpenMetrics writes them.
 BOUNDS = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0, math.inf)
 
+# The label of each, and nanoseconds.
+_UPPER = [
+    (("le", "+Inf" if bound == math.inf else str(bound)),
+     bound if bound == math.inf else round(bound * 1e9))
+    for bound in BOUNDS
+]  # fmt: skip
+
 
 class MetricSample(NamedTuple):
     """A value of one metric. A histogram has several: `NAME_bucket`, `NAME_sum`, `NAME_count`."""
@@ -53,14 +60,11 @@ def _buckets(
     name: str, labels: tuple[tuple[str, str], ...], histogram: common_pb2.LatencyHistogram
 ) -> Iterator[MetricSample]:
     """Counts up to each bound. Values are known to the width of a bucket of the engine's."""
-    pairs = sorted(
-        (ns / 1e9, n) for ns, n in zip(histogram.value_ns, histogram.count, strict=False)
-    )
-    values = [value for value, _ in pairs]
-    up_to = [0, *accumulate(n for _, n in pairs)]
-    for bound in BOUNDS:
-        upper = "+Inf" if bound == math.inf else str(bound)
-        count = up_to[bisect_right(values, bound)]
-        yield MetricSample(f"{name}_bucket", (*labels, ("le", upper)), count)
-    yield MetricSample(f"{name}_sum", labels, math.fsum(value * n for value, n in pairs))
+    pairs = sorted(zip(histogram.value_ns, histogram.count, strict=False))
+    values = [ns for ns, _ in pairs]
+    up_to = [0, *accumulate([n for _, n in pairs])]
+    bucket = f"{name}_bucket"
+    for upper, bound in _UPPER:
+        yield MetricSample(bucket, (*labels, upper), up_to[bisect_right(values, bound)])
+    yield MetricSample(f"{name}_sum", labels, sum([ns * n for ns, n in pairs]) / 1e9)
     yield MetricSample(f"{name}_count", labels, up_to[-1])

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from unis.runtime.errors import NotAllowedError, as_root
@@ -157,10 +157,12 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return [(directory, state) for directory in _directories() if (state := directory.read())]
 
 
-def damages() -> dict[str, str]:
-    """A sentence on each run whose state cannot be read, by its name."""
+def damages(read: Collection[str] = ()) -> dict[str, str]:
+    """A sentence on each run whose state cannot be read, by its name; not of those just `read`."""
     return {
-        directory.name: damage for directory in _directories() if (damage := directory.damage())
+        directory.name: damage
+        for directory in _directories()
+        if directory.name not in read and (damage := directory.damage())
     }
 
 

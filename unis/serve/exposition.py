@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 import unis
 from unis.counters import runs
@@ -59,13 +59,17 @@ _HEADS = {
 
 
 def _line(sample: MetricSample) -> str:
-    name, labels, value = sample
-    if labels:
-        written = ",".join([f'{key}="{_escaped(text)}"' for key, text in labels])
-        name = f"{name}{{{written}}}"
+    name = _named(sample.name, sample.labels)
+    value = sample.value
     if isinstance(value, float) and not math.isfinite(value):
         return f"{name} {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}\n"
     return f"{name} {float(value)!r}\n"
+
+
+@lru_cache(maxsize=1 << 13)  # they are the same from scrape to scrape
+def _named(name: str, labels: tuple[tuple[str, str], ...]) -> str:
+    written = ",".join([f'{key}="{_escaped(text)}"' for key, text in labels])
+    return f"{name}{{{written}}}" if labels else name
 
 
 def _escaped(text: str) -> str:

@@ -61,7 +61,7 @@ class Scraper:
                     self._clients[state.run_id] = EngineClient(directory.socket)
             each = self._pool.map if len(found) > 1 else map
             runs = tuple(each(lambda run: self._ask(*run), found))
-            self._last = Scrape(runs, tuple(damages()))
+            self._last = Scrape(runs, tuple(damages({directory.name for directory, _ in found})))
             self._until = time.monotonic() + _FRESH_SECONDS
             return self._last
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -91,6 +92,9 @@ def serve(listening: Listening, access: Access, ready: Callable[[], None]) -> No
     )  # fmt: skip
     server = _QuietServer(config, listening)
     hangup = signal.getsignal(signal.SIGHUP)
+    # What is there now stays for good: no collection looks at it again, for all scrapes.
+    gc.collect()
+    gc.freeze()
     try:
         if hangup != signal.SIG_IGN:
             signal.signal(signal.SIGHUP, server.handle_exit)  # uvicorn's own hear the others
