@@ -36,6 +36,7 @@ ALLOWED = 0.005  # of the throughput
 _QUIET, _SCRAPED = "no scrapes", "scrapes"
 _ANSWER_SECONDS = 10.0
 _OF_PROCESS = 2  # CPUCLOCK_SCHED of linux/posix-timers.h: time on a CPU
+_IS_UP = b'unis_run_up{run="bench-scrapes"} 1'
 _ACCEPT = {"Accept": "application/openmetrics-text;version=1.0.0"}
 
 
@@ -51,6 +52,7 @@ class ScrapeCost(BaseModel):
     mpps: dict[str, Quartiles]  # by whether there were scrapes
     ratio: Ratio | None  # of throughput with scrapes to that without
     scrapes: int
+    scraped_s: float  # in which they were
     text_bytes: int
     server_cpu: dict[str, float]  # share of a CPU, by whether there were scrapes
     disturbed: Disturbance
@@ -58,10 +60,10 @@ class ScrapeCost(BaseModel):
     @property
     def each_second(self) -> Ratio | None:
         """The ratio for a scrape each second, if each costs the same."""
-        if self.ratio is None:
+        if self.ratio is None or not self.scrapes:
             return None
         median, low, high = (
-            1 - self.every_s * (1 - value)
+            1 - self.scraped_s / self.scrapes * (1 - value)
             for value in (self.ratio.median, self.ratio.lo, self.ratio.hi)
         )
         return Ratio(median=median, lo=low, hi=high)
@@ -125,7 +127,7 @@ def _compared(run: Run, settings: ScrapeSettings) -> ScrapeCost:
         window_s=settings.window, windows=len(rounds),
         mpps={_QUIET: Quartiles.of(quiet), _SCRAPED: Quartiles.of(scraped)},
         ratio=Ratio.of(Paired.ratio(scraped, quiet)),
-        scrapes=client.count, text_bytes=client.length,
+        scrapes=client.count, scraped_s=spent.seconds(_SCRAPED), text_bytes=client.length,
         server_cpu=spent.shares(),
         disturbed=Disturbance.of([window for windows in rounds for window in windows.values()]),
     )  # fmt: skip
@@ -165,6 +167,10 @@ class _Spent:
         passed, spent = (now - then for now, then in zip(self._now(), self._before, strict=True))
         self._by.setdefault(name, []).append((passed, spent))
 
+    def seconds(self, name: str) -> float:
+        """That passed."""
+        return sum(passed for passed, _ in self._by.get(name, []))
+
     def shares(self) -> dict[str, float]:
         """Of the time that passed."""
         sums = {
@@ -193,7 +199,9 @@ class UnixConnection(http.client.HTTPConnection):
 
 @dataclass
 class _Client:
-    """Asks by a thread of its own, each `every` seconds, while it `asks`."""
+    """Asks by a thread of its own, each `every` seconds, while it `asks`; over one connection as
+    long as the server keeps it, like Prometheus.
+    """
 
     path: Path
     every: float
@@ -203,6 +211,9 @@ class _Client:
     _error: str = ""
     _end: threading.Event = field(default_factory=threading.Event)
 
+    def __post_init__(self) -> None:
+        self._connection = UnixConnection(self.path)
+
     def __enter__(self) -> "_Client":
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -211,6 +222,7 @@ class _Client:
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
+        self._connection.close()
 
     def check(self) -> None:
         """UnisError where a scrape has failed."""
@@ -219,19 +231,24 @@ class _Client:
 
     def ask(self) -> None:
         """One scrape."""
-        connection = UnixConnection(self.path)
-        connection.request("GET", "/metrics", headers=_ACCEPT)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        if answer.status != http.HTTPStatus.OK or 'unis_run_up{run="bench-scrapes"} 1' not in text:
-            raise ValueError(f"status {answer.status}: {text[:200]}")
+        try:
+            answer = self._answer()
+        except (OSError, http.client.HTTPException):  # the server closes a connection after a time
+            self._connection.close()
+            answer = self._answer()
+        text = answer.read()
+        if answer.status != http.HTTPStatus.OK or _IS_UP not in text:
+            raise ValueError(f"status {answer.status}: {text[:200].decode()}")
         self.length = len(text)
+
+    def _answer(self) -> http.client.HTTPResponse:
+        self._connection.request("GET", "/metrics", headers=_ACCEPT)
+        return self._connection.getresponse()
 
     def _run(self) -> None:
         due = time.monotonic()
         while not self._end.wait(max(0.0, due - time.monotonic())):
-            due += self.every
+            due = max(due + self.every, time.monotonic())  # what was missed is not made up for
             if self.asks:
                 try:
                     self.ask()

@@ -73,8 +73,8 @@ def _print(result: ScrapeCost) -> None:
     )
     if (each := result.each_second) and result.every_s != 1:
         print_line(
-            f"one each second: {each.median:.4f} of the throughput ({each.lo:.4f}–{each.hi:.4f}), "
-            "if each costs the same"
+            f"one each second: {each.median:.4f} of the throughput ({each.lo:.4f}–{each.hi:.4f})"
         )
     print_disturbed([result.disturbed])
-    print_line(*_VERDICTS[result.kept])
+    verdict, style = _VERDICTS[result.kept]
+    print_line(verdict if result.every_s == 1 else f"{verdict}, if each costs the same", style)

@@ -20,7 +20,8 @@ def cost_of(ratio: Ratio | None) -> ScrapeCost:
     mpps = Quartiles(median=9.1, q1=9.0, q3=9.2)
     return ScrapeCost(
         machine=MachineSummary.this(2), cost="light", length=3, every_s=1, window_s=2, windows=30,
-        mpps={"no scrapes": mpps, "scrapes": mpps}, ratio=ratio, scrapes=60, text_bytes=19_000,
+        mpps={"no scrapes": mpps, "scrapes": mpps}, ratio=ratio, scrapes=60, scraped_s=60,
+        text_bytes=19_000,
         server_cpu={"no scrapes": 0.001, "scrapes": 0.004},
         disturbed=Disturbance(windows=60, disturbed=0, stolen=0, worst=0),
     )  # fmt: skip
@@ -56,7 +57,9 @@ def test_the_verdict_is_that_of_the_whole_interval(
 
 
 def test_of_more_scrapes_the_verdict_is_on_one_a_second() -> None:
-    more = cost_of(Ratio(median=0.99, lo=0.98, hi=1.0)).model_copy(update={"every_s": 0.2})
+    more = cost_of(Ratio(median=0.99, lo=0.98, hi=1.0)).model_copy(
+        update={"every_s": 0.2, "scrapes": 300}
+    )
     assert more.each_second is not None
     assert more.each_second.model_dump() == pytest.approx({"median": 0.998, "lo": 0.996, "hi": 1})
     assert more.kept is True
