@@ -200,6 +200,23 @@ void WaitForLinks(const std::vector<PortPlan>& ports, Deadline deadline) {
   }
 }
 
+// The packets of rings are the primary's. So is their memory: a pool of our own would lie in memory
+// of the group unused, and stay there if we are killed. Null: the ports want one.
+rte_mempool* PoolOfPrimary(const std::vector<PortPlan>& plans) {
+  const bool rings = std::ranges::all_of(plans, [](const PortPlan& plan) {
+    return std::string_view(plan.info.driver_name) == "net_unis";
+  });
+  if (!rings || rte_eal_process_type() != RTE_PROC_SECONDARY) return nullptr;
+  rte_mempool* found = nullptr;
+  rte_mempool_walk(
+      [](rte_mempool* pool, void* to) {
+        if (std::string_view(pool->name).starts_with("mb_pool_"))
+          *static_cast<rte_mempool**>(to) = pool;
+      },
+      &found);
+  return found;
+}
+
 }  // namespace
 
 std::string PortName(std::uint16_t id) {
@@ -259,16 +276,20 @@ Result<Ports> Ports::Open(const PortNames& names, const NextHops& next_hops) {
     packets += plan.tx_descriptors;
     packets += IsAfXdp(plan) ? kAfXdpHolds : plan.rx_descriptors;
   }
-  ports.pool_.reset(rte_pktmbuf_pool_create_by_ops(UniqueName("rx").c_str(), packets, kPoolCache, 0,
-                                                   RTE_MBUF_DEFAULT_BUF_SIZE,
-                                                   NumaSocket(plans.front()), kPoolHandler));
-  if (ports.pool_ == nullptr) {
+  rte_mempool* pool = PoolOfPrimary(plans);
+  if (pool == nullptr) {
+    ports.pool_.reset(rte_pktmbuf_pool_create_by_ops(UniqueName("rx").c_str(), packets, kPoolCache,
+                                                     0, RTE_MBUF_DEFAULT_BUF_SIZE,
+                                                     NumaSocket(plans.front()), kPoolHandler));
+    pool = ports.pool_.get();
+  }
+  if (pool == nullptr) {
     return Error{fmt::format("no memory for {} packets: {}; give EAL more with -m MB", packets,
                              rte_strerror(rte_errno))};
   }
   const Deadline deadline = std::chrono::steady_clock::now() + kPeerTimeout;
   for (const PortPlan& plan : plans) {
-    if (Failure failure = SetUpQueues(plan, ports.pool_.get())) return *failure;
+    if (Failure failure = SetUpQueues(plan, pool)) return *failure;
     if (Failure failure = Start(plan, !next_hops.empty(), deadline)) return *failure;
   }
   if (Failure failure = ports.Address(next_hops)) return *failure;
