@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.machine import Machine, macswap
 from unis.runtime.directory import run_directory
 
@@ -31,6 +33,19 @@ def test_functions_come_again_without_asking_one_that_is_stopped_for_memory(
     machine.wait_for(lambda: _came_again(machine, before["functions"]), "they come again")
     os.kill(before["functions"]["c"], signal.SIGCONT)
     assert machine.ps()["unisd"] == before["unisd"]
+    assert _pages(machine) == pages
+
+
+@pytest.mark.long
+def test_functions_that_are_killed_again_and_again_leave_no_memory(machine: Machine) -> None:
+    """Once each left some 7 MB: after 16 of them the engine had to take more pages."""
+    machine.up(machine.chain_file(dict.fromkeys("ab", macswap())))
+    pages = _pages(machine)
+    for _ in range(24):
+        machine.kill(machine.pid_of("b"))
+        machine.wait_for(lambda: bool(machine.ps()["stats"]["chains"][0]["down"]), "b is missed")
+        machine.unis("apply", str(machine.directory / "chain.yaml"))
+    assert not machine.ps()["stats"]["chains"][0]["down"]
     assert _pages(machine) == pages
 
 

@@ -344,8 +344,12 @@ def test_over_tls_it_asks_for_the_token_once(
         tab.call("Security.enable")
         tab.call("Security.setIgnoreCertificateErrors", ignore=True)
         tab.go(f"https://127.0.0.1:{port}/")
-        for token in ("wrong", said.splitlines()[0]):
-            tab.wait_for("document.getElementById('token-dialog')?.open", "it asks")
+        for token, why in (("wrong", ""), (said.splitlines()[0], "not known")):
+            tab.wait_for(
+                "document.getElementById('token-dialog')?.open && "
+                f"document.getElementById('token-why').innerText.includes('{why}')",
+                "it asks",
+            )
             tab.run("document.getElementById('token').focus()")
             tab.type(token)
             tab.press("Enter")
