@@ -39,14 +39,22 @@ def test_functions_come_again_without_asking_one_that_is_stopped_for_memory(
 @pytest.mark.long
 def test_functions_that_are_killed_again_and_again_leave_no_memory(machine: Machine) -> None:
     """Once each left some 7 MB: after 16 of them the engine had to take more pages."""
-    machine.up(machine.chain_file(dict.fromkeys("ab", macswap())))
+    chains = {  # the run goes on by the second one
+        "one": {"match": [{"dst_port": 80}], "path": ["a", "b"]},
+        "two": {"path": ["c"]},
+    }
+    machine.up(machine.chain_file(dict.fromkeys("abc", macswap()), chains=chains))
     pages = _pages(machine)
     for _ in range(24):
         machine.kill(machine.pid_of("b"))
-        machine.wait_for(lambda: bool(machine.ps()["stats"]["chains"][0]["down"]), "b is missed")
+        machine.wait_for(lambda: _is_down(machine), "b is missed")
         machine.unis("apply", str(machine.directory / "chain.yaml"))
-    assert not machine.ps()["stats"]["chains"][0]["down"]
+    assert not _is_down(machine)
     assert _pages(machine) == pages
+
+
+def _is_down(machine: Machine) -> bool:
+    return bool(machine.ps()["stats"]["chains"][0]["down"])
 
 
 def _pages(machine: Machine) -> list[Path]:
