@@ -248,7 +248,7 @@ class _Client:
     def _run(self) -> None:
         due = time.monotonic()
         while not self._end.wait(max(0.0, due - time.monotonic())):
-            due = max(due + self.every, time.monotonic())  # what was missed is not made up for
+            due = max(due + self.every, time.monotonic())  # a late one delays the next
             if self.asks:
                 try:
                     self.ask()

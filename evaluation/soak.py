@@ -325,11 +325,12 @@ class _Soak:
     def _state(self) -> RunState | None:
         return run_directory(self.name).read()
 
-    def is_the_same_as_before(self) -> bool:
-        """Whether readings can be compared: no run is up, or one with all functions."""
-        if self.wanted is None or not self.one_run:
-            return self.wanted is None and not self.one_run
-        return len(self.wanted.functions) == len(_FUNCTIONS) and not self.wanted.dead
+    def is_comparable(self) -> bool:
+        """Whether readings can be compared: no run is up, or the one run with all functions."""
+        if not self.one_run:
+            return self.wanted is None
+        wanted = self.wanted
+        return bool(wanted and len(wanted.functions) == len(_FUNCTIONS) and not wanted.dead)
 
     def living(self) -> dict[str, int]:
         """PIDs of the run's processes that live throughout, by name."""
@@ -387,7 +388,7 @@ def soak(settings: SoakSettings, report: Callable[[str], None]) -> SoakResult:
                 if passed >= 1:
                     break
                 it.step()
-                if it.is_the_same_as_before():
+                if it.is_comparable():
                     for process, its_pid in {"unis serve": pid, **it.living()}.items():
                         reading = passed, _reading(process, its_pid)
                         readings.setdefault(process, []).append(reading)
@@ -427,7 +428,7 @@ def _reading(name: str, pid: int) -> ProcessReading:
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
         descriptors = len([*(folder / "fd").iterdir()])
         if "VmRSS" not in status:
-            raise ProcessLookupError(pid)  # it has ended, and nobody has waited for it
+            raise ProcessLookupError(pid)  # a zombie
     except OSError:
         raise SoakError(f"{name} has died") from None
     kb = sum(int(status[key].split()[0]) for key in ("VmRSS", "HugetlbPages"))

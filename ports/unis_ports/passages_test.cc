@@ -171,7 +171,7 @@ TEST_F(PassagesTest, SaysWhereAndWhenTheBurstWas) {
   EXPECT_LT(middle, noted[1].begin);
   EXPECT_LT(noted[1].begin, noted[1].end);
   EXPECT_LT(noted[1].end, end);
-  // What was sent is held up before the burst, what was received behind it.
+  // A sent packet is held up before the burst, a received one after it.
   EXPECT_GT(noted[0].own, 0);
   EXPECT_LT(begin, noted[0].begin - noted[0].own);
   EXPECT_GT(noted[1].own, 0);

@@ -290,7 +290,7 @@ def test_the_goal_is_the_sum_of_the_links(tmp_path: Path) -> None:
 
 
 def test_the_rate_is_that_of_the_link_that_packets_come_by(tmp_path: Path) -> None:
-    """Not of the one that stands first in the list of the profile."""
+    """The profile lists another link first."""
     data = linked([2, 3], 1_000_000)
     ends = {"ingress-constituent-cpd-id": "a", "egress-constituent-cpd-id": "b"}
     data["vnffgd"][0]["nfpd"][0]["position-desc-id"] = [position(element("fw", 0, **ends))]

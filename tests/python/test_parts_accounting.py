@@ -164,7 +164,7 @@ def test_each_part_is_what_happened_and_all_are_the_latency(way: Way) -> None:
 
 @given(WAYS, st.data())
 def test_the_time_that_noting_took_is_in_no_part(way: Way, data: st.DataObject) -> None:
-    """Of what was received it is after the call, of what was sent before it; the sink's is over."""
+    """A received packet is held up after the call, a sent one before it; none behind the sink."""
     model = passed(way)
     held: Counter[tuple[str, str]] = Counter()
     for name, all_ in model.passages.items():

@@ -185,12 +185,7 @@ class PartsProfiler:
         self._beside.own_windows(
             lambda: self._window(pps), len(rounds), self._span.settle, self._span.window
         )
-        parts = [
-            RoundParts(_median_ns(each.plain), each.once.parts, each.twice.parts, each.copies)
-            for each in rounds
-        ]
-        _, looking = without_looking(parts)
-        return self._result(rounds, parts, pps, most, self._cost(rounds, looking))
+        return self._result(rounds, pps, most)
 
     # ------------------------------------------------------------------ windows
 
@@ -340,15 +335,13 @@ class PartsProfiler:
             found.add(COPY)
         return found - _NOT_OF.get(place, set())
 
-    def _result(
-        self,
-        rounds: list[_Round],
-        parts: list[RoundParts],
-        pps: float,
-        most: float,
-        cost: TracingCost,
-    ) -> ChainParts:
-        told, _ = without_looking(parts)
+    def _result(self, rounds: list[_Round], pps: float, most: float) -> ChainParts:
+        parts = [
+            RoundParts(_median_ns(each.plain), each.once.parts, each.twice.parts, each.copies)
+            for each in rounds
+        ]
+        told, looking = without_looking(parts)
+        cost = self._cost(rounds, looking)
         functions, edges = (
             [place_parts(name, told, self._measured(name)) for name in places]
             for places in (self._route.functions, (SOURCE, SINK))

@@ -175,7 +175,7 @@ class ClosedRound:
 
 
 def without_looking(rounds: Sequence[RoundParts]) -> tuple[list[ClosedRound], WindowParts]:
-    """Each of them, and what was taken off."""
+    """The rounds without the cost of looking, and that cost."""
     looking = cost_of_looking([(each.once, each.twice) for each in rounds])
     return [
         ClosedRound(each.latency, with_copies(without(each.once, looking), each.copies))

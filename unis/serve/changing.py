@@ -145,7 +145,7 @@ class _Changes:
 
             def restore(ended: Operation) -> None:
                 """A file that could not be applied must not be that of the next restart."""
-                # Who was interrupted amid a change has left it to the launcher, which goes on.
+                # The command was interrupted during a change. The launcher finishes the change.
                 goes_on = there and ended.code is not None and ended.code > EXIT_BAD_INPUT
                 if ended.code and previous and not goes_on:
                     self.files.restore(run, previous[0])

@@ -80,11 +80,7 @@ class Looks:
 
     def run(self, name: str, *, fresh: bool = False) -> RunObject:
         """ApiError: there is none."""
-        runs = self.asked(fresh=fresh)
-        run = next((one for one in runs if one.asked.state.name == name), None)
-        if run is None:
-            raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{name}`")
-        found = self._run(run)
+        found = self._run(_named(name, self.asked(fresh=fresh)))
         self.stamped([found])
         return found
 
@@ -97,10 +93,17 @@ class Looks:
         self, make: Callable[[CountedRun], Iterator[RestObject]], run: str | None
     ) -> list[Any]:
         """Parts of all runs, or of one. ApiError: there is no such run."""
-        found = [one for one in self.asked() if run in (None, one.asked.state.name)]
-        if run is not None and not found:
-            raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{run}`")
+        runs = self.asked()
+        found = runs if run is None else [_named(run, runs)]
         return self.stamped(part for one in found for part in make(one))
+
+
+def _named(name: str, runs: Iterable[CountedRun]) -> CountedRun:
+    """ApiError: it is not among them."""
+    run = next((one for one in runs if one.asked.state.name == name), None)
+    if run is None:
+        raise ApiError(StatusReason.NOT_FOUND, f"there is no run `{name}`")
+    return run
 
 
 def reading_routes(looks: Looks, operations: Operations, broker: Broker) -> APIRouter:

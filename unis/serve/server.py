@@ -92,7 +92,7 @@ def serve(listening: Listening, access: Access, ready: Callable[[], None]) -> No
     )  # fmt: skip
     server = _QuietServer(config, listening)
     hangup = signal.getsignal(signal.SIGHUP)
-    # What is there now stays for good: no collection looks at it again, for all scrapes.
+    # All objects made so far live until the end. No collection needs to look at them.
     gc.collect()
     gc.freeze()
     try:

@@ -149,8 +149,8 @@ def rt_groups() -> Finding:
 
 
 def _may_be_real_time() -> bool:
-    """Whether the kernel lets this thread have such a class, for a moment: in a container our
-    cgroup may have another path than the one that binds us.
+    """Whether the kernel grants this thread a real-time class, which is tried for a moment. In a
+    container the path that we see may not be that of the cgroup which limits us.
     """
     policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
