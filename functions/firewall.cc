@@ -131,7 +131,8 @@ Failure Firewall::Compile(const std::vector<FirewallRule>& rules, rte_acl_ctx* c
 
 Result<Firewall> Firewall::Create(Settings settings) {
   if (settings.rules.empty()) return Firewall(nullptr, settings.otherwise);
-  const std::string name = UniqueName("firewall");
+  const std::string name = NameOfLcore("firewall");
+  rte_acl_free(rte_acl_find_existing(name.c_str()));
   rte_acl_param parameters = {};
   parameters.name = name.c_str();
   parameters.socket_id = SOCKET_ID_ANY;

@@ -70,7 +70,9 @@ Result<Router> Router::Create(Settings settings) {
   rte_lpm_config config = {};
   config.max_rules = static_cast<std::uint32_t>(routes.size());
   config.number_tbl8s = SecondTables(routes);
-  Table table(rte_lpm_create(UniqueName("router").c_str(), SOCKET_ID_ANY, &config));
+  const std::string name = NameOfLcore("router");
+  rte_lpm_free(rte_lpm_find_existing(name.c_str()));
+  Table table(rte_lpm_create(name.c_str(), SOCKET_ID_ANY, &config));
   if (table == nullptr) {
     return Error{fmt::format(
         "no memory for the routing table, which takes 64 MB: {}; give EAL more with -m MB",

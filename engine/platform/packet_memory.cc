@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "ports/net_unis/port_shm.h"
+
 namespace unis {
 
 absl::StatusOr<PacketMemory> PacketMemory::Create(std::uint32_t packets) {
@@ -17,7 +19,8 @@ absl::StatusOr<PacketMemory> PacketMemory::Create(std::uint32_t packets) {
   if (offset < 0) return absl::ResourceExhaustedError("no room for a time stamp in DPDK's mbuf");
   // A testpmd that is a secondary process looks for a pool of this name on the socket of its main
   // lcore, which has the engine's CPU.
-  const std::string name = fmt::format("mb_pool_{}", rte_lcore_to_socket_id(rte_get_main_lcore()));
+  const std::string name =
+      fmt::format(UNIS_PACKET_MEMORY "{}", rte_lcore_to_socket_id(rte_get_main_lcore()));
   rte_mempool* pool = rte_pktmbuf_pool_create_by_ops(
       name.c_str(), packets, kPoolCache, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY, kPoolHandler);
   if (pool == nullptr) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -38,17 +39,21 @@ class FlowTable {
   static constexpr std::uint32_t kMaxCapacity = 1u << 24;
 
   static Result<FlowTable> Create(std::string_view what, std::uint32_t capacity) {
-    const std::string name = UniqueName(what);
     rte_hash_parameters parameters = {};
-    parameters.name = name.c_str();
     parameters.entries = capacity;
     parameters.key_len = sizeof(Key);
     parameters.hash_func = rte_hash_crc;
     parameters.socket_id = SOCKET_ID_ANY;
     // Without it a table can be full at nine tenths, depending on the keys.
     parameters.extra_flag = RTE_HASH_EXTRA_FLAGS_EXT_TABLE;
-    Handle handle(rte_hash_create(&parameters));
-    if (handle != nullptr) return FlowTable(std::move(handle), capacity);
+    // A process that was killed while it made its table may have left rings of this name alone.
+    for (const std::string& name : {NameOfLcore(what), NameOfProcess(what)}) {
+      parameters.name = name.c_str();
+      rte_hash_free(rte_hash_find_existing(parameters.name));
+      Handle handle(rte_hash_create(&parameters));
+      if (handle != nullptr) return FlowTable(std::move(handle), capacity);
+      if (rte_errno != EEXIST) break;
+    }
     return Error{"no memory for a table of " + std::to_string(capacity) + " flows (" +
                  rte_strerror(rte_errno) + "); ask for fewer or give EAL more with -m MB"};
   }

@@ -5,6 +5,7 @@
 #include <rte_devargs.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "functions/common/signals.h"
+#include "ports/net_unis/port_shm.h"
 
 namespace unis::functions {
 namespace {
@@ -200,8 +202,8 @@ void WaitForLinks(const std::vector<PortPlan>& ports, Deadline deadline) {
   }
 }
 
-// The packets of rings are the primary's. So is their memory: a pool of our own would lie in memory
-// of the group unused, and stay there if we are killed. Null: the ports want one.
+// ethdev wants a pool for each port, and net_unis ignores it, so all ports of rings get the
+// engine's. One of our own would stay in the memory of the group if we are killed. Null: make one.
 rte_mempool* PoolOfPrimary(const std::vector<PortPlan>& plans) {
   const bool rings = std::ranges::all_of(plans, [](const PortPlan& plan) {
     return std::string_view(plan.info.driver_name) == "net_unis";
@@ -210,8 +212,9 @@ rte_mempool* PoolOfPrimary(const std::vector<PortPlan>& plans) {
   rte_mempool* found = nullptr;
   rte_mempool_walk(
       [](rte_mempool* pool, void* to) {
-        if (std::string_view(pool->name).starts_with("mb_pool_"))
-          *static_cast<rte_mempool**>(to) = pool;
+        rte_mempool*& first = *static_cast<rte_mempool**>(to);
+        if (first == nullptr && std::string_view(pool->name).starts_with(UNIS_PACKET_MEMORY))
+          first = pool;
       },
       &found);
   return found;
@@ -251,7 +254,11 @@ Result<NextHops> ParseNextHops(std::string_view value) {
   return next_hops;
 }
 
-std::string UniqueName(std::string_view what) { return fmt::format("{}_{}", what, getpid()); }
+std::string NameOfLcore(std::string_view what) {
+  return fmt::format("{}_lcore{}", what, rte_get_main_lcore());
+}
+
+std::string NameOfProcess(std::string_view what) { return fmt::format("{}_{}", what, getpid()); }
 
 void Ports::FreeIfWhole::operator()(rte_mempool* pool) const {
   if (rte_mempool_full(pool)) rte_mempool_free(pool);
@@ -278,8 +285,8 @@ Result<Ports> Ports::Open(const PortNames& names, const NextHops& next_hops) {
   }
   rte_mempool* pool = PoolOfPrimary(plans);
   if (pool == nullptr) {
-    ports.pool_.reset(rte_pktmbuf_pool_create_by_ops(UniqueName("rx").c_str(), packets, kPoolCache,
-                                                     0, RTE_MBUF_DEFAULT_BUF_SIZE,
+    ports.pool_.reset(rte_pktmbuf_pool_create_by_ops(NameOfProcess("rx").c_str(), packets,
+                                                     kPoolCache, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
                                                      NumaSocket(plans.front()), kPoolHandler));
     pool = ports.pool_.get();
   }

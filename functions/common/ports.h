@@ -40,7 +40,8 @@ struct Direction {
   std::optional<std::array<std::uint8_t, 12>> addresses = {};
 };
 
-// Started ports, one queue each way. Stops and closes them, and gives back the packet memory.
+// Started ports, one queue each way. Stops and closes them, and gives back packet memory of their
+// own.
 class Ports {
  public:
   // Named ports are one direction. Else as DPDK's own examples have it: packets go back out of an
@@ -69,7 +70,12 @@ class Ports {
       configured_;  // ours to close: others may belong to the primary process
 };
 
-// Objects in memory shared by a DPDK process group need a name of their own in every process.
-std::string UniqueName(std::string_view what);
+// Objects in the memory of a DPDK process group need a name of their own in every process, so it
+// has the main lcore, which no other living process of the group may have. Where a killed process
+// of this lcore left an object of the name, whoever makes the next one frees it first.
+std::string NameOfLcore(std::string_view what);
+
+// For where the other name is taken for good, by half of an object: the process's id.
+std::string NameOfProcess(std::string_view what);
 
 }  // namespace unis::functions

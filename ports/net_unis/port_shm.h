@@ -12,6 +12,10 @@
 
 #include <stdint.h>
 
+/* The engine's packet memory of a group is a mempool of this name, with the NUMA node behind it: as
+ * testpmd names its own, which a secondary one looks for. */
+#define UNIS_PACKET_MEMORY "mb_pool_"
+
 /* That the scheduler goes on: a memzone of this name, into which its loop alone writes. When the
  * number has stood still for a tenth of a second the engine is dead, or stands still; ports then
  * say that their link is down, as programs ask any port. 0: it has not begun. */

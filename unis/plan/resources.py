@@ -21,7 +21,8 @@ _LAST_NUMBER = re.compile(r"\d+$")
 _PACKETS, _PACKETS_OF_FUNCTION = 4 * 512 + 4096, 4 * 64 + 2 * 512
 _SPARE = 1.5  # for what is added while the run lives
 _BUFFER_BYTES = 2432 + 16  # of a packet, and of its place in the pool
-# For tables of functions, and for what those leave that are killed, some 200 kB each time.
+# For tables of functions, and for what killed ones leave: some 200 kB each time, and what other
+# programs than ours have taken.
 _ROOM_MB = 128
 _LEAST_MB = 256  # which suffices for chains of the usual size
 
