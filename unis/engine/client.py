@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -200,7 +199,7 @@ class EngineClient:
         request = pb.TraceRequest(duration_ns=round(seconds * 1e9))
         return self._call("Trace", request, pb.TraceReply, _CALL_SECONDS + seconds)
 
-    def stop(self, seconds: float = 3, alive: Callable[[], None] = lambda: None) -> pb.Account:
+    def stop(self, seconds: float = 3, alive: Callable[[], None] | None = None) -> pb.Account:
         """Stops and drains the chains, lets go of every thread; the engine then exits."""
         request = pb.SettleRequest(timeout_ns=round(seconds * 1e9))
         return self._call("Stop", request, pb.Account, seconds + 5, alive)
@@ -211,20 +210,21 @@ class EngineClient:
         request: Message,
         _reply: type[Reply],
         seconds: float = _CALL_SECONDS,
-        alive: Callable[[], None] = lambda: None,
+        alive: Callable[[], None] | None = None,
         patience: float = 0.0,
     ) -> Reply:
         """Asks again for so long as `patience` where the engine is busy."""
         end = time.monotonic() + patience
         while True:
             try:
-                send = partial(getattr(self._stub, method).future, request, timeout=seconds)
-                return cast("Reply", rpc.answer(send, alive))
+                call = getattr(self._stub, method)
+                return cast("Reply", rpc.answer(call, request, seconds, alive))
             except grpc.RpcError as error:
                 why = self._explain(method, error, seconds)
                 if not why.busy or time.monotonic() > end:
                     raise why from None
-            alive()
+            if alive:
+                alive()
             time.sleep(_ASK_AGAIN_SECONDS)
 
     def _explain(self, method: str, error: grpc.RpcError, seconds: float) -> EngineError:

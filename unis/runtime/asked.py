@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from unis.runtime.state import Phase, RunState
@@ -23,9 +24,14 @@ class AskedRun:
     stats: pb.Stats | None = None
     silence: str = ""  # why the engine says nothing
 
+    @cached_property
+    def live(self) -> bool:
+        """Whether somebody looked after the run when this was first read: /proc is asked once."""
+        return self.state.live()
+
     def phase(self) -> str:
         """As people read it: a run whose launcher was killed is stale."""
-        alive = self.state.live() or self.state.phase == Phase.FAILED
+        alive = self.live or self.state.phase == Phase.FAILED
         return self.state.phase if alive else "stale"
 
 
@@ -35,7 +41,11 @@ def has_engine(state: RunState) -> bool:
 
 
 def ask(
-    directory: RunDirectory, state: RunState, client: EngineClient, *, latency: bool
+    directory: RunDirectory,
+    state: RunState,
+    client: EngineClient,
+    *,
+    latency: bool,
 ) -> AskedRun:
     """Asks the engine of a run that `has_engine`; with `latency` also for its histograms."""
     from unis.engine.client import EngineError

@@ -4,7 +4,9 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from unis.runtime.errors import NotAllowedError, as_root
@@ -21,6 +23,7 @@ from unis.runtime.state import RunState
 
 DPDK_RUNTIME = Path("/var/run/dpdk")
 _STATE = "state.json"
+_GRAIN_NS = 100_000_000  # ten times what the kernel's clock of files needs
 _TAIL_BYTES = 1 << 15  # of a log, for an error message
 _LINE_LETTERS = 1000  # likewise, of a line
 # Lines that EAL writes at every start. They never tell why a program has ended.
@@ -40,13 +43,43 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name  # of the run
-        self.socket = path / "engine.sock"  # where unisd listens
-        self.event_log = path / "unis.log"  # what the launcher did, one line each
-        self.unisd_log = path / "unisd.log"
-        self.held = path / "held"  # which threads unisd holds, for the guard
-        self.lock = path / "lock"  # held by whoever undoes the run
-        self.links = path / "links"  # sockets over which functions connect
-        self.crun = path / "crun"  # what crun notes of containers
+
+    # Made when asked for: each is rarely wanted, and servers look at all runs each second.
+
+    @property
+    def socket(self) -> Path:
+        """Where unisd listens."""
+        return self.path / "engine.sock"
+
+    @property
+    def event_log(self) -> Path:
+        """What the launcher did, one line each."""
+        return self.path / "unis.log"
+
+    @property
+    def unisd_log(self) -> Path:
+        """What unisd says."""
+        return self.path / "unisd.log"
+
+    @property
+    def held(self) -> Path:
+        """Which threads unisd holds, for the guard."""
+        return self.path / "held"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever undoes the run."""
+        return self.path / "lock"
+
+    @property
+    def links(self) -> Path:
+        """Sockets over which functions connect."""
+        return self.path / "links"
+
+    @property
+    def crun(self) -> Path:
+        """What crun notes of containers."""
+        return self.path / "crun"
 
     def requests(self, run_id: str) -> Path:
         """Where the supervisor listens while the chains run.
@@ -121,6 +154,18 @@ class RunDirectory:
     def _not_allowed(self) -> NotAllowedError:
         return NotAllowedError(f"only root may look at run `{self.name}`: run `{as_root()}`")
 
+    def version(self) -> tuple[int, ...] | None:
+        """Another one once the state is replaced. None: there is no state, or it was written so
+        lately that a next one may have the same times.
+        """
+        try:
+            found = (self.path / _STATE).stat()
+        except OSError:
+            return None
+        if time.time_ns() - found.st_mtime_ns < _GRAIN_NS:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
     def write(self, state: RunState) -> None:
         """Replaces the state."""
         write_atomically(self.path / _STATE, state.text())
@@ -157,13 +202,42 @@ def all_runs() -> list[tuple[RunDirectory, RunState]]:
     return [(directory, state) for directory in _directories() if (state := directory.read())]
 
 
-def damages(read: Collection[str] = ()) -> dict[str, str]:
-    """A sentence on each run whose state cannot be read, by its name; not of those just `read`."""
+def damages() -> dict[str, str]:
+    """A sentence on each run whose state cannot be read, by its name."""
     return {
-        directory.name: damage
-        for directory in _directories()
-        if directory.name not in read and (damage := directory.damage())
+        directory.name: damage for directory in _directories() if (damage := directory.damage())
     }
+
+
+@dataclass(frozen=True)
+class _LookedAt:
+    version: tuple[int, ...] | None  # None: to be read again
+    directory: RunDirectory
+    state: RunState | None
+    damage: str
+
+
+class KnownRuns:
+    """All runs, for who looks each second: a state is read again only once it has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _LookedAt] = {}
+
+    def now(self) -> tuple[list[tuple[RunDirectory, RunState]], dict[str, str]]:
+        """What `all_runs` and `damages` tell. NotAllowedError as of `all_runs`."""
+        found = {directory.name: self._look(directory) for directory in _directories()}
+        self._known = found
+        return (
+            [(known.directory, known.state) for known in found.values() if known.state],
+            {name: known.damage for name, known in found.items() if known.damage},
+        )
+
+    def _look(self, directory: RunDirectory) -> _LookedAt:
+        version = directory.version()  # before it is read: a later state has another one
+        known = self._known.get(directory.name)
+        if known and version and known.version == version:
+            return known
+        return _LookedAt(version, directory, directory.read(), directory.damage())
 
 
 def telemetry_sockets(state: RunState) -> dict[str, str]:
@@ -182,9 +256,10 @@ def keep_off_functions() -> None:
         keep_off(function_cpus())
 
 
-def function_cpus() -> set[int]:
+def function_cpus(known: KnownRuns | None = None) -> set[int]:
     """The CPUs of all functions. NotAllowedError as of `all_runs`."""
-    return {cpu for _, state in all_runs() if not state.undone() for cpu in state.cpus}
+    found = known.now()[0] if known else all_runs()
+    return {cpu for _, state in found if not state.undone() for cpu in state.cpus}
 
 
 def _directories() -> list[RunDirectory]:

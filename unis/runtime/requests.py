@@ -187,18 +187,18 @@ class SupervisorClient:
     def set_policy(self, request: engine.PolicyRequest) -> None:
         """Changes policy and controller."""
         with self._explained():
-            rpc.answer(lambda: self._stub.SetPolicy.future(request))
+            rpc.answer(self._stub.SetPolicy, request)
 
     def attach(self, request: pb.AttachProcessRequest) -> list[str]:
         """The functions that are attached then."""
         with self._explained():
-            return list(rpc.answer(lambda: self._stub.Attach.future(request)).functions)
+            return list(rpc.answer(self._stub.Attach, request).functions)
 
     def detach(self, function: str) -> list[str]:
         """The functions that are still attached then."""
         with self._explained():
             request = pb.DetachFunctionRequest(function=function)
-            return list(rpc.answer(lambda: self._stub.Detach.future(request)).functions)
+            return list(rpc.answer(self._stub.Detach, request).functions)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:

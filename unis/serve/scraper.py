@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from unis.engine.client import EngineClient
 from unis.runtime.asked import AskedRun, ask, has_engine
-from unis.runtime.directory import RunDirectory, all_runs, damages
+from unis.runtime.directory import KnownRuns, RunDirectory
 from unis.runtime.state import RunState
 
 _FRESH_SECONDS = 0.1  # whoever asks more often gets what was told last: no engine is asked for it
@@ -36,6 +36,7 @@ class Scrape:
 class Scraper:
     """Keeps a connection to each engine. Several threads may call it."""
 
+    _known: KnownRuns = field(default_factory=KnownRuns)
     _clients: dict[str, EngineClient] = field(default_factory=dict)  # by the run's id
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_AT_ONCE))
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -53,15 +54,12 @@ class Scraper:
             if begun < self._until and since <= self._begun:
                 return self._last
             self._begun = begun
-            found = all_runs()
+            found, damaged = self._known.now()
             for gone in {*self._clients} - {state.run_id for _, state in found}:
                 self._clients.pop(gone).close()
-            for directory, state in found:
-                if has_engine(state) and state.run_id not in self._clients:
-                    self._clients[state.run_id] = EngineClient(directory.socket)
             each = self._pool.map if len(found) > 1 else map
             runs = tuple(each(lambda run: self._ask(*run), found))
-            self._last = Scrape(runs, tuple(damages({directory.name for directory, _ in found})))
+            self._last = Scrape(runs, tuple(damaged))
             self._until = time.monotonic() + _FRESH_SECONDS
             return self._last
 
@@ -73,9 +71,10 @@ class Scraper:
         self._clients.clear()
 
     def _ask(self, directory: RunDirectory, state: RunState) -> ScrapedRun:
-        client = self._clients.get(state.run_id)
-        if client is None or not has_engine(state):
+        if not has_engine(state):
             return ScrapedRun(AskedRun(state))
+        if (client := self._clients.get(state.run_id)) is None:
+            client = self._clients[state.run_id] = EngineClient(directory.socket)
         begin = time.monotonic()
         asked = ask(directory, state, client, latency=True)
         return ScrapedRun(asked, time.monotonic() - begin if asked.stats else None)

@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from unis.errors import UnisError
-from unis.runtime.directory import function_cpus
+from unis.runtime.directory import KnownRuns, function_cpus
 from unis.runtime.process import keep_to
 from unis.serve.access import Access, peer_of
 from unis.serve.app import application
@@ -92,7 +92,7 @@ def serve(listening: Listening, access: Access, ready: Callable[[], None]) -> No
     )  # fmt: skip
     server = _QuietServer(config, listening)
     hangup = signal.getsignal(signal.SIGHUP)
-    # All objects made so far live until the end. No collection needs to look at them.
+    # Most objects made so far live until the end. No collection needs to look at them.
     gc.collect()
     gc.freeze()
     try:
@@ -170,11 +170,16 @@ class _Heart:
         self._cpus = {*cpus}
         self._ready = ready
         self._begun = False
+        self._known = KnownRuns()
+        self._kept: list[set[int]] = []  # CPUs that all threads were given, twice
 
     async def beat(self) -> Any:
         """At first once the sockets are served."""
         with contextlib.suppress(UnisError):
-            keep_to(self._cpus - function_cpus() or self._cpus)
+            wanted = self._cpus - function_cpus(self._known) or self._cpus
+            if self._kept != [wanted] * 2:  # a thread may have begun threads meanwhile
+                keep_to(wanted)
+                self._kept = [*self._kept[-1:], wanted]
         tell_systemd("WATCHDOG=1" if self._begun else "READY=1")
         if not self._begun:
             self._begun = True
