@@ -6,6 +6,7 @@ interval, as Prometheus asks. Windows of one round are compared.
 
 import http.client
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -37,7 +38,11 @@ _QUIET, _SCRAPED = "no scrapes", "scrapes"
 _ANSWER_SECONDS = 10.0
 _OF_PROCESS = 2  # CPUCLOCK_SCHED of linux/posix-timers.h: time on a CPU
 _IS_UP = b'unis_run_up{run="bench-scrapes"} 1'
-_ACCEPT = {"Accept": "application/openmetrics-text;version=1.0.0"}
+_REQUEST = (
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
+    b"Accept: application/openmetrics-text;version=1.0.0\r\n\r\n"
+)
+_HEAD = re.compile(rb"(?is)[^\r].*?\r\ncontent-length: (\d+).*?\r\n\r\n")
 
 
 class ScrapeCost(BaseModel):
@@ -200,7 +205,8 @@ class UnixConnection(http.client.HTTPConnection):
 @dataclass
 class _Client:
     """Asks by a thread of its own, each `every` seconds, while it `asks`; over one connection as
-    long as the server keeps it, like Prometheus.
+    long as the server keeps it, like Prometheus. It reads as little of the answer as it can: what
+    Prometheus does with it is not the server's cost.
     """
 
     path: Path
@@ -210,9 +216,7 @@ class _Client:
     asks: bool = False
     _error: str = ""
     _end: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self._connection = UnixConnection(self.path)
+    _socket: socket.socket | None = None
 
     def __enter__(self) -> "_Client":
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -222,7 +226,7 @@ class _Client:
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
-        self._connection.close()
+        self._close()
 
     def check(self) -> None:
         """UnisError where a scrape has failed."""
@@ -230,29 +234,45 @@ class _Client:
             raise UnisError(f"a scrape failed: {self._error}", bad_input=False)
 
     def ask(self) -> None:
-        """One scrape."""
+        """One scrape. OSError, ValueError: it failed."""
         try:
             answer = self._answer()
-        except (OSError, http.client.HTTPException):  # the server closes a connection after a time
-            self._connection.close()
+        except OSError:  # the server closes a connection after a time
+            self._close()
             answer = self._answer()
-        text = answer.read()
-        if answer.status != http.HTTPStatus.OK or _IS_UP not in text:
-            raise ValueError(f"status {answer.status}: {text[:200].decode()}")
-        self.length = len(text)
+        if not answer.startswith(b"HTTP/1.1 200 ") or _IS_UP not in answer:
+            raise ValueError(answer[:200].decode(errors="replace"))
+        self.length = len(answer)
 
-    def _answer(self) -> http.client.HTTPResponse:
-        self._connection.request("GET", "/metrics", headers=_ACCEPT)
-        return self._connection.getresponse()
+    def _answer(self) -> bytes:
+        """Head and body."""
+        if self._socket is None:
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.settimeout(_ANSWER_SECONDS)
+            self._socket.connect(str(self.path))
+        self._socket.sendall(_REQUEST)
+        answer, end = b"", -1
+        while end < 0 or len(answer) < end:
+            if not (part := self._socket.recv(1 << 16)):
+                raise ConnectionResetError("the server closed the connection")
+            answer += part
+            if end < 0 and (found := _HEAD.match(answer)):
+                end = found.end() + int(found[1])
+        return answer
+
+    def _close(self) -> None:
+        if self._socket:
+            self._socket.close()
+            self._socket = None
 
     def _run(self) -> None:
         due = time.monotonic()
         while not self._end.wait(max(0.0, due - time.monotonic())):
-            due = max(due + self.every, time.monotonic())  # a late one delays the next
+            due = max(due + self.every, time.monotonic())  # those that were missed are left out
             if self.asks:
                 try:
                     self.ask()
                     self.count += 1
-                except (OSError, ValueError, http.client.HTTPException) as error:
+                except (OSError, ValueError) as error:
                     self._error = str(error)
                     return

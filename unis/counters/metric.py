@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache, cached_property, lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from unis.engine.names import reason_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from google.protobuf.message import Message
 
 # Labels that a place in the statistics gives to what is counted there, by its path: label, field.
 _PLACES: dict[str, dict[str, str]] = {
@@ -36,7 +36,7 @@ class MetricKind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # told apart as objects: a key of caches
 class CountedField:
     """One field of the statistics, and what it says. `path` leads to it: functions.time.busy_ns."""
 
@@ -53,53 +53,81 @@ class CountedField:
         """The path of the message that holds the field."""
         return self.path.rpartition(".")[0]
 
-    def read(self, message: Any) -> float:
-        """From the message that holds the field, in seconds where the field has nanoseconds."""
+    @cached_property
+    def read(self) -> Callable[[Any], float]:
+        """Reads it from the message that holds it, in seconds where the field has nanoseconds."""
         if self.of:
-            return self.of(message)
-        name = self.path.rpartition(".")[2]
-        value: float = getattr(message, name)
-        return value / 1e9 if name.endswith("_ns") else value
+            return self.of
+        value = attrgetter(self.path.rpartition(".")[2])
+        return (lambda message: value(message) / 1e9) if self.path.endswith("_ns") else value
 
-    def found(self, places: StatsPlaces) -> Iterator[tuple[dict[str, str], Any]]:
+    def found(self, places: StatsPlaces) -> Iterator[tuple[PlaceLabels, Any]]:
         """Each message that holds the field and knows its value, and the labels of its place."""
-        for labels, message in places.at(self.place):
-            if self.known(message):
-                yield ({**labels, **self.labels} if self.labels else labels), message
+        return ((labels, part) for labels, part in places.at(self.place) if self.known(part))
+
+
+class PlaceLabels(dict[str, str]):
+    """Labels of a message. The same object whenever the place is the same, so a key of caches."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
 
 
 class StatsPlaces:
     """The messages of the statistics by their paths. Many counters lie at one: one walk for all."""
 
-    def __init__(self, stats: Message) -> None:
-        self._found: dict[str, list[tuple[dict[str, str], Any]]] = {"": [({}, stats)]}
+    def __init__(self, stats: Any) -> None:
+        root = _labels(None, (("run", stats.run),))
+        self._found: dict[str, list[tuple[PlaceLabels, Any]]] = {"": [(root, stats)]}
 
-    def at(self, path: str) -> list[tuple[dict[str, str], Any]]:
-        """Each message at this path, and the labels of the places on the way."""
+    def at(self, path: str) -> list[tuple[PlaceLabels, Any]]:
+        """Each message at this path, and the labels of the places on the way, the run's first."""
         if (found := self._found.get(path)) is None:
             before, _, name = path.rpartition(".")
-            own = _PLACES.get(path, {})
-            found = self._found[path] = [
-                ({**labels, **{label: _text(part, of) for label, of in own.items()}}, part)
-                for labels, message in self.at(before)
-                for part in _parts(message, name)
-            ]
+            found = self._found[path] = []
+            for labels, message in self.at(before):
+                for part in _parts(message, name):
+                    own = [(label, text(part)) for label, text in _texts(_kind(part), path)]
+                    found.append((_labels(labels, tuple(own)) if own else labels, part))
         return found
+
+
+@lru_cache(maxsize=1 << 14)  # they are the same from look to look
+def _labels(before: PlaceLabels | None, own: tuple[tuple[str, str], ...]) -> PlaceLabels:
+    return PlaceLabels({**(before or {}), **dict(own)})
 
 
 def _parts(message: Any, name: str) -> Iterable[Any]:
     value = getattr(message, name)
-    return value if message.DESCRIPTOR.fields_by_name[name].is_repeated else [value]
+    return value if _is_repeated(_kind(message), name) else [value]
 
 
-def _text(message: Any, name: str) -> str:
-    """The value of a label."""
-    value = getattr(message, name)
-    enum = message.DESCRIPTOR.fields_by_name[name].enum_type
-    return reason_name(value).replace(" ", "_") if enum else str(value)
+def _kind(message: Any) -> Any:
+    return type(message)
 
 
-@dataclass(frozen=True)
+# A look into the description of a message takes longer than one into the message.
+
+
+@cache
+def _is_repeated(kind: Any, name: str) -> bool:
+    return bool(kind.DESCRIPTOR.fields_by_name[name].is_repeated)
+
+
+@cache
+def _texts(kind: Any, path: str) -> list[tuple[str, Callable[[Any], str]]]:
+    """The labels of a place, and how they are read from its message."""
+    return [(label, _text(kind, name)) for label, name in _PLACES.get(path, {}).items()]
+
+
+def _text(kind: Any, name: str) -> Callable[[Any], str]:
+    value = attrgetter(name)
+    if kind.DESCRIPTOR.fields_by_name[name].enum_type:
+        return lambda message: reason_name(value(message)).replace(" ", "_")
+    return lambda message: str(value(message))
+
+
+@dataclass(frozen=True, eq=False)  # likewise
 class Metric:
     """What is counted in one unit under one name."""
 

@@ -6,7 +6,6 @@ engine, whose CPU it may be, more than the 0.5 % that it may.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
@@ -14,8 +13,8 @@ from functools import cache, lru_cache
 import unis
 from unis.counters import runs
 from unis.counters.declared import METRICS
-from unis.counters.metric import Metric
-from unis.counters.samples import MetricSample, samples
+from unis.counters.metric import CountedField, Metric, PlaceLabels
+from unis.counters.samples import Labels, readings, sample_names
 from unis.engine.histogram import Latency
 from unis.serve.scraper import Scrape, ScrapedRun
 
@@ -25,6 +24,7 @@ _TYPES = {
     False: "text/plain; version=0.0.4; charset=utf-8",
 }
 _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+_NOT_FINITE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
 _NEVER = re.compile(r";\s*q=0(\.0*)?\s*(;|$)")
 
 
@@ -37,7 +37,7 @@ def exposition(scrape: Scrape, accept: str) -> tuple[str, str]:
     for metric in (*runs.RUNS, *METRICS):
         if found := told.get(metric.name):
             lines.append(_HEADS[newer][metric.name])
-            lines += map(_line, found)
+            lines += [f"{name} {_number(value)}\n" for name, value in found.items()]
     if newer:
         lines.append("# EOF\n")
     return "".join(lines), _TYPES[newer]
@@ -58,16 +58,17 @@ _HEADS = {
 }
 
 
-def _line(sample: MetricSample) -> str:
-    name = _named(sample.name, sample.labels)
-    value = sample.value
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{name} {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}\n"
-    return f"{name} {float(value)!r}\n"
+def _number(value: float) -> str:
+    written = repr(float(value))
+    return written if written[-1].isdigit() else _NOT_FINITE[written]
 
 
-@lru_cache(maxsize=1 << 13)  # they are the same from scrape to scrape
-def _named(name: str, labels: tuple[tuple[str, str], ...]) -> str:
+@lru_cache(maxsize=1 << 14)  # they are the same from scrape to scrape
+def _names(metric: Metric, field: CountedField, place: PlaceLabels) -> list[str]:
+    return [_named(*name) for name in sample_names(metric, field, place)]
+
+
+def _named(name: str, labels: Labels) -> str:
     written = ",".join([f'{key}="{_escaped(text)}"' for key, text in labels])
     return f"{name}{{{written}}}" if labels else name
 
@@ -79,12 +80,12 @@ def _escaped(text: str) -> str:
 _version = cache(unis.version)
 
 
-def _told(scrape: Scrape) -> dict[str, list[MetricSample]]:
-    """By the metric: each is told once, whatever runs have it."""
-    told: dict[str, list[MetricSample]] = {}
+def _told(scrape: Scrape) -> dict[str, dict[str, float]]:
+    """By the metric's name, and by that of the sample: each is told once, whatever runs have it."""
+    told: dict[str, dict[str, float]] = {}
 
     def add(metric: Metric, *labels: tuple[str, str], value: float) -> None:
-        told.setdefault(metric.name, []).append(MetricSample(metric.name, labels, value))
+        told.setdefault(metric.name, {})[_named(metric.name, labels)] = value
 
     add(runs.BUILD, ("version", _version()), value=1)
     for name in scrape.damaged:
@@ -93,9 +94,10 @@ def _told(scrape: Scrape) -> dict[str, list[MetricSample]]:
     for run in scrape.runs:
         for metric, labels, value in _of_run(run):
             add(metric, ("run", run.asked.state.name), *labels, value=value)
-        if run.asked.stats:
-            for metric, found in samples(run.asked.stats):
-                told.setdefault(metric.name, []).extend(found)
+        for metric, found in readings(run.asked.stats) if run.asked.stats else ():
+            values = told.setdefault(metric.name, {})
+            for place, field, several in found:
+                values.update(zip(_names(metric, field, place), several, strict=True))
     return told
 
 
@@ -108,7 +110,7 @@ def _of_run(run: ScrapedRun) -> Iterator[tuple[Metric, Iterable[tuple[str, str]]
         yield runs.TOOK, (), run.seconds
     for function in asked.state.functions:
         labels = [("function", function.name)]
-        yield runs.FUNCTION_UP, labels, not function.ended and asked.state.live()
+        yield runs.FUNCTION_UP, labels, not function.ended and asked.live
         yield runs.RESTARTS, labels, function.restarts
     for chain in asked.stats.chains if asked.stats else ():
         if (goal := asked.state.goals_ns.get(chain.name)) is None:
