@@ -240,9 +240,11 @@ class _Client:
         except OSError:  # the server closes a connection after a time
             self._close()
             answer = self._answer()
-        if not answer.startswith(b"HTTP/1.1 200 ") or _IS_UP not in answer:
-            raise ValueError(answer[:200].decode(errors="replace"))
-        self.length = len(answer)
+        head, _, text = answer.partition(b"\r\n\r\n")
+        status = head.split(b" ", 2)[1].decode()
+        if status != "200" or _IS_UP not in text:
+            raise ValueError(f"status {status}: {text[:200].decode(errors='replace')}")
+        self.length = len(text)
 
     def _answer(self) -> bytes:
         """Head and body."""
