@@ -270,7 +270,7 @@ class _Client:
     def _run(self) -> None:
         due = time.monotonic()
         while not self._end.wait(max(0.0, due - time.monotonic())):
-            due = max(due + self.every, time.monotonic())  # those that were missed are left out
+            due = max(due + self.every, time.monotonic())  # missed scrapes are not made up for
             if self.asks:
                 try:
                     self.ask()

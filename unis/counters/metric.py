@@ -87,7 +87,7 @@ class StatsPlaces:
             found = self._found[path] = []
             for labels, message in self.at(before):
                 for part in _parts(message, name):
-                    own = [(label, text(part)) for label, text in _texts(_kind(part), path)]
+                    own = [(label, text(part)) for label, text in _texts(part.__class__, path)]
                     found.append((_labels(labels, tuple(own)) if own else labels, part))
         return found
 
@@ -99,11 +99,7 @@ def _labels(before: PlaceLabels | None, own: tuple[tuple[str, str], ...]) -> Pla
 
 def _parts(message: Any, name: str) -> Iterable[Any]:
     value = getattr(message, name)
-    return value if _is_repeated(_kind(message), name) else [value]
-
-
-def _kind(message: Any) -> Any:
-    return type(message)
+    return value if _is_repeated(message.__class__, name) else [value]
 
 
 # A look into the description of a message takes longer than one into the message.

@@ -26,7 +26,7 @@ class AskedRun:
 
     @cached_property
     def live(self) -> bool:
-        """Whether somebody looked after the run when this was first read: /proc is asked once."""
+        """Whether somebody looks after the run. /proc is asked for it once, and not again."""
         return self.state.live()
 
     def phase(self) -> str:

@@ -43,43 +43,13 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name  # of the run
-
-    # Made when asked for: each is rarely wanted, and servers look at all runs each second.
-
-    @property
-    def socket(self) -> Path:
-        """Where unisd listens."""
-        return self.path / "engine.sock"
-
-    @property
-    def event_log(self) -> Path:
-        """What the launcher did, one line each."""
-        return self.path / "unis.log"
-
-    @property
-    def unisd_log(self) -> Path:
-        """What unisd says."""
-        return self.path / "unisd.log"
-
-    @property
-    def held(self) -> Path:
-        """Which threads unisd holds, for the guard."""
-        return self.path / "held"
-
-    @property
-    def lock(self) -> Path:
-        """Held by whoever undoes the run."""
-        return self.path / "lock"
-
-    @property
-    def links(self) -> Path:
-        """Sockets over which functions connect."""
-        return self.path / "links"
-
-    @property
-    def crun(self) -> Path:
-        """What crun notes of containers."""
-        return self.path / "crun"
+        self.socket = path / "engine.sock"  # where unisd listens
+        self.event_log = path / "unis.log"  # what the launcher did, one line each
+        self.unisd_log = path / "unisd.log"
+        self.held = path / "held"  # which threads unisd holds, for the guard
+        self.lock = path / "lock"  # held by whoever undoes the run
+        self.links = path / "links"  # sockets over which functions connect
+        self.crun = path / "crun"  # what crun notes of containers
 
     def requests(self, run_id: str) -> Path:
         """Where the supervisor listens while the chains run.
@@ -155,8 +125,8 @@ class RunDirectory:
         return NotAllowedError(f"only root may look at run `{self.name}`: run `{as_root()}`")
 
     def version(self) -> tuple[int, ...] | None:
-        """Another one once the state is replaced. None: there is no state, or it was written so
-        lately that a next one may have the same times.
+        """Changes when the state is replaced. None: nobody can tell, for there is no state, or it
+        is so new that the next one may have the same times.
         """
         try:
             found = (self.path / _STATE).stat()
@@ -225,16 +195,16 @@ class KnownRuns:
 
     def now(self) -> tuple[list[tuple[RunDirectory, RunState]], dict[str, str]]:
         """What `all_runs` and `damages` tell. NotAllowedError as of `all_runs`."""
-        found = {directory.name: self._look(directory) for directory in _directories()}
-        self._known = found
+        self._known = found = {path.name: self._look(path) for path in _folders()}
         return (
             [(known.directory, known.state) for known in found.values() if known.state],
             {name: known.damage for name, known in found.items() if known.damage},
         )
 
-    def _look(self, directory: RunDirectory) -> _LookedAt:
+    def _look(self, path: Path) -> _LookedAt:
+        known = self._known.get(path.name)
+        directory = known.directory if known else RunDirectory(path)
         version = directory.version()  # before it is read: a later state has another one
-        known = self._known.get(directory.name)
         if known and version and known.version == version:
             return known
         return _LookedAt(version, directory, directory.read(), directory.damage())
@@ -263,8 +233,12 @@ def function_cpus(known: KnownRuns | None = None) -> set[int]:
 
 
 def _directories() -> list[RunDirectory]:
+    return [RunDirectory(path) for path in _folders()]
+
+
+def _folders() -> list[Path]:
     try:
-        return [RunDirectory(path) for path in sorted(runs_directory().iterdir())]
+        return sorted(runs_directory().iterdir())
     except FileNotFoundError:
         return []
     except OSError as error:
